@@ -85,18 +85,37 @@ class MessageGraph(Protocol):
         """
 
 
-class GraphShare(Protocol):
+class LoopableGraph(Protocol):
+    """Edges with degrees and loops."""
+
+    @property
+    @abstractmethod
+    def num_dst(self) -> int:
+        """Return the number of rows that edges lead to, the first ones."""
+
+    @abstractmethod
+    def in_degrees(self) -> Tensor:
+        """Return the number of in-edges of each node, on all ranks: int64[num_dst]."""
+
+    @abstractmethod
+    def sum_edges(self, values: Tensor) -> Tensor:
+        """Return the sums of values of in-edges, on all ranks: [num_edges, ...] to [num_dst, ...]."""
+
+    @abstractmethod
+    def with_self_loops(self) -> Self:
+        """Return the graph with one loop at each node, in place of any existing loops.
+
+        In arrays of edges the entries of these loops follow all others, in the order of rows.
+        """
+
+
+class GraphShare(LoopableGraph, Protocol):
     """The edges that a rank has of a graph, as adapters of other libraries' layers ask for them."""
 
     @property
     @abstractmethod
     def num_src(self) -> int:
         """Return the number of rows of nodes that this rank has."""
-
-    @property
-    @abstractmethod
-    def num_dst(self) -> int:
-        """Return the number of those that edges lead to, the first ones."""
 
     @property
     @abstractmethod
@@ -126,21 +145,6 @@ class GraphShare(Protocol):
     @abstractmethod
     def aggregate(self, x: Tensor, *, reduce: Literal["sum", "mean"] = "sum", weight: Tensor | None = None) -> Tensor:
         """Return the sums or means of messages, as `MessageGraph.aggregate` does: [num_src, ...] to [num_dst, ...]."""
-
-    @abstractmethod
-    def in_degrees(self) -> Tensor:
-        """Return the number of in-edges of each node, on all ranks: int64[num_dst]."""
-
-    @abstractmethod
-    def sum_edges(self, values: Tensor) -> Tensor:
-        """Return the sums of values of in-edges, on all ranks: [num_edges, ...] to [num_dst, ...]."""
-
-    @abstractmethod
-    def with_self_loops(self) -> Self:
-        """Return the graph with one loop at each node, in place of any existing loops.
-
-        In arrays of edges the entries of these loops follow all others, in the order of rows.
-        """
 
     @abstractmethod
     def over(self, num_dst: int) -> Self:
@@ -181,7 +185,7 @@ def factor_of_degrees(graph: GraphShare, weight: Tensor | None, dtype: torch.dty
     return powers.masked_fill(powers == torch.inf, 0.0)
 
 
-def loop_values(graph: GraphShare, values: Tensor, fill: Any) -> Tensor:
+def loop_values(graph: LoopableGraph, values: Tensor, fill: Any) -> Tensor:
     """Return the values of loops at owned nodes: the "mean" or the sum of those of in-edges, or numbers to fill in."""
     if isinstance(fill, str):
         return (means_without_loops if fill == "mean" else sums_without_loops)(graph, values)
@@ -189,12 +193,13 @@ def loop_values(graph: GraphShare, values: Tensor, fill: Any) -> Tensor:
     return filled.expand(graph.num_dst, *values.shape[1:])
 
 
-def sums_without_loops(graph: GraphShare, values: Tensor) -> Tensor:
+def sums_without_loops(graph: LoopableGraph, values: Tensor) -> Tensor:
     """Return the sums of values of in-edges that come from other nodes, [num_edges, ...] to [num_dst, ...]."""
-    return graph.sum_edges(values.index_fill(0, graph.self_loops, 0))
+    nothing = values.new_zeros(graph.num_dst, *values.shape[1:])
+    return graph.with_self_loops().sum_edges(torch.cat([values, nothing]))
 
 
-def means_without_loops(graph: GraphShare, values: Tensor) -> Tensor:
+def means_without_loops(graph: LoopableGraph, values: Tensor) -> Tensor:
     """Return their means; 0 for a node without such edges."""
     counts = (graph.with_self_loops().in_degrees() - 1).clamp(min=1).to(values.dtype)
     return sums_without_loops(graph, values) * (1 / counts).view(-1, *(1 for _ in values.shape[1:]))

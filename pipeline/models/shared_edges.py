@@ -65,7 +65,8 @@ class SharedEdges:
         nodes = torch.arange(block.num_src, device=device) if nodes is None else nodes
         ends = torch.arange(len(edges.indptr) - 1, device=device).repeat_interleave(edges.indptr.diff())
         positions = torch.arange(block.num_edges, device=device)
-        part = Part(0, edges.indices, ends, positions, edges.positions, _num_rows(block.destinations, block))
+        ids = edges.positions if block.edge_ids is None else block.edge_ids
+        part = Part(0, edges.indices, ends, positions, ids, _num_rows(block.destinations, block))
         return SharedEdges(block, nodes, block.num_dst, block.sources, block.destinations, part, block.num_edges)
 
     @property

@@ -84,7 +84,10 @@ INSTEAD: dict[str, str] = {
     "NegativeSampling": _NEGATIVES,
     "negative_sampling": _NEGATIVES,
     "trim_to_layer": "write headrace.pyg.trim_to_layer; batch.blocks are trimmed already",
-    **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GINConv", "ClusterGCNConv")},
+    **{
+        name: f"write hr.nn.{name}"
+        for name in ("SAGEConv", "GCNConv", "GATConv", "GINConv", "GINEConv", "ClusterGCNConv")
+    },
     # DGL
     "DGLGraph": "write hr.Graph.from_dgl(g)",
     "heterograph": "write hr.Graph.from_coo({edge_type: (src, dst)}, num_nodes={...})",
@@ -152,7 +155,7 @@ _LAYERS: dict[str, str] = {
     **dict.fromkeys(("HeteroConv", "HeteroGraphConv", "to_hetero", "to_hetero_with_bases", "RGCNConv"), _RELATIONS),
     **dict.fromkeys(("FastRGCNConv", "RelGraphConv", "HGTConv", "HANConv", "HeteroLinear"), _RELATIONS),
     "MessagePassing": "write a torch.nn.Module whose forward calls block.aggregate(x, reduce=...) or block.attend(...)",
-    "GraphConv": "GCNConv and SAGEConv are here, see help(hr.nn); " + _OWN_LAYERS,
+    "GraphConv": "write hr.nn.GraphConv for that of PyG, hr.nn.GCNConv for that of DGL",
     **dict.fromkeys(("GraphSAGE", "GCN", "GAT", "GIN", "BasicGNN"), _MODEL),
     "Linear": "write torch.nn.Linear",
     "Sequential": "write torch.nn.ModuleList of layers, one for each block",

@@ -307,8 +307,7 @@ class Seam(SeeingIndices):
         if inplace:
             raise _refusal("drops elements in place; write dropout(x)")
         self._num_masks += 1
-        key = (self._key + 0x9E3779B97F4A7C15 * self._num_masks) % (1 << 64)
-        return drop_elements(rows, key, self._edge_ids, p)
+        return drop_elements(rows, mask_key(self._key, self._num_masks), self._edge_ids, p)
 
     @contextmanager
     def masks_of(self, key: int) -> Iterator[None]:
@@ -323,6 +322,11 @@ class Seam(SeeingIndices):
     def is_unknown(self, value: Tensor) -> bool:
         """Whether a tensor depends on a reduction that is not known yet."""
         return storage_of(value) in self._unknown
+
+
+def mask_key(key: int, number: int) -> int:
+    """Return the key of a mask of dropout, from that of a call and the number of the mask in it, which begins at 1."""
+    return (key + 0x9E3779B97F4A7C15 * number) % (1 << 64)
 
 
 def running_seam() -> Seam | None:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from headrace.ops.aggregate.precision import casting_as_now
 from headrace.ops.errors import InputError
@@ -22,7 +23,7 @@ from headrace.pipeline.models.by_parts.drawing import drawing
 from headrace.pipeline.models.by_parts.gradients import Backward
 from headrace.pipeline.models.by_parts.parts import Inputs, Part, Parts, Tables, edge_of_nothing
 from headrace.pipeline.models.by_parts.seam import Seam, Unknown
-from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic
+from headrace.pipeline.models.by_parts.statistics import Kind, Share, Statistic, reduced
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,18 @@ class Edges:
         taken = _first(values) if self.positions is None else values.index_select(0, self.positions)
         self.seam.rows_of_edges([taken])
         return taken
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Return the softmax of scores, [n, ...], over the edges of each destination."""
+        return self.seam.softmax(scores)
+
+    def dropout(self, rows: Tensor, probability: float) -> Tensor:
+        """Drop elements of rows, [n, ...], by masks that belong to edges, and scale up the others."""
+        return functional.dropout(rows, probability)  # as what watches the function does it
+
+    def reduce(self, messages: Tensor, kind: str) -> Tensor:
+        """Return the "sum", "mean", "max" or "min" of messages, [num_dst, ...]; 0 for a destination without edges."""
+        return reduced(messages, self.index, self.num_dst, kind)
 
 
 #: Returns rows of destinations, [num_dst, ...], of messages that it reduces to them.
@@ -143,15 +156,15 @@ class Staged:
         """Return the result of the only part, which autograd keeps: to compute it once more would take longer."""
 
         def reduce(kind: Kind, source: Tensor) -> tuple[Tensor, bool]:
-            reduced.append(kind)
+            kinds.append(kind)
             return Share.of(kind, source, part.destinations, part.num_dst).value, True
 
-        reduced: list[Kind] = []
+        kinds: list[Kind] = []
         seam = Seam(reduce, part.num_dst, part.ids, self.key, {})
         try:
             with self.casting(), seam:
                 out = self.body(Edges(part, self.tables, {}, seam.destinations(part.destinations), seam))
-            self._check_reduced(reduced)
+            self._check_reduced(kinds)
             return out
         finally:
             seam.close()

@@ -127,6 +127,19 @@ class Statistic:
         return gradient[rows] * here / self.ties[rows].clamp(min=1)
 
 
+def reduced(messages: Tensor, index: Tensor, num_dst: int, kind: str) -> Tensor:
+    """Return the "sum", "mean", "max" or "min" of messages of each destination, [num_dst, ...]; 0 without edges."""
+    nothing = messages.new_zeros(num_dst, *messages.shape[1:])
+    if kind in ("max", "min"):
+        places = index.view(-1, *(1 for _ in messages.shape[1:])).expand_as(messages)
+        return nothing.scatter_reduce(0, places, messages, f"a{kind}", include_self=False)
+    sums = nothing.index_add(0, index, messages)
+    if kind == "sum":
+        return sums
+    counts = messages.new_zeros(num_dst).index_add(0, index, messages.new_ones(len(index)))
+    return sums / counts.clamp(min=1).view(-1, *(1 for _ in messages.shape[1:]))
+
+
 def _empty(kind: Kind, dtype: torch.dtype) -> float:
     """Return the reduction of no messages, as far as a dtype has it."""
     if dtype.is_floating_point or kind == "sum":

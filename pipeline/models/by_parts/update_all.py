@@ -47,16 +47,7 @@ def update_all(
         if not isinstance(messages, Tensor) or messages.shape[:1] != edges.index.shape:
             got = list(messages.shape) if isinstance(messages, Tensor) else type(messages).__name__
             raise InputError(f"update_all: expected messages of [{len(edges.index)}, ...], one per edge, got {got}")
-        messages = widened(messages)
-        nothing = messages.new_zeros(edges.num_dst, *messages.shape[1:])
-        if reduce in ("max", "min"):
-            places = edges.index.view(-1, *(1 for _ in messages.shape[1:])).expand_as(messages)
-            return nothing.scatter_reduce(0, places, messages, f"a{reduce}", include_self=False)
-        sums = nothing.index_add(0, edges.index, messages)
-        if reduce == "sum":
-            return sums
-        counts = messages.new_zeros(edges.num_dst).index_add(0, edges.index, messages.new_ones(len(edges.index)))
-        return sums / counts.clamp(min=1).view(-1, *(1 for _ in messages.shape[1:]))
+        return edges.reduce(widened(messages), reduce)
 
     targets = () if destination is None else (destination,)
     return Staged(body, (x,), parts, False, key, f"messages, reduced to the {reduce}", targets)()

@@ -47,8 +47,9 @@ from headrace.pipeline.data.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.captured_step import CapturedStep
 from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
+from headrace.pipeline.models.nn.gin import GINConv, GINEConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
-from headrace.pipeline.models.nn.sage import GINConv, SAGEConv
+from headrace.pipeline.models.nn.sage import GraphConv, SAGEConv
 from headrace.pipeline.plan.foreign_names import instead_of_layer
 
 __all__ = [
@@ -58,6 +59,8 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "GINConv",
+    "GINEConv",
+    "GraphConv",
     "GraphNorm",
     "SAGEConv",
     "mark_dynamic",

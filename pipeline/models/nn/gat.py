@@ -1,8 +1,6 @@
-"""GAT's layer on blocks, and the masks of its dropout, which belong to edges: the same for any number of ranks."""
+"""GAT's layer on blocks."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +9,8 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops.aggregate.autograd import attend_compiled
 from headrace.ops.aggregate.compiling import num_torch_threads
 from headrace.ops.aggregate.precision import dtype_of_sums, in_single, widened
-from headrace.pipeline.data import Block, as_number, check_switches, describe
-from headrace.pipeline.data.block_messages import edges_without_padding, is_trusted
+from headrace.pipeline.data import Block, as_number, check_switches
+from headrace.pipeline.data.block_messages import is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
@@ -28,8 +26,8 @@ from headrace.pipeline.models.nn.aggregate import (
     with_self_loops,
     without_padding,
 )
-from headrace.pipeline.models.recomputation import Draws, DropoutKeys
-from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.nn.attention_keys import AttentionKeys, Masks
+from headrace.pipeline.models.nn.messages import edge_rows
 
 
 class GATConv(nn.Module):
@@ -208,22 +206,9 @@ class GATConv(nn.Module):
         return (rows * attention).sum(-1)
 
     def _edge_scores(self, block: Edges, edge_attr: Tensor | None, x: Tensor) -> Tensor | None:
-        if self.lin_edge is None or self.att_edge is None:
-            if edge_attr is not None:
-                raise InputError("GATConv: expected no edge_attr for a layer without edge_dim, got one; pass edge_dim=")
+        edge_attr = edge_rows("GATConv", edge_attr, block, self.edge_dim)
+        if edge_attr is None or self.lin_edge is None or self.att_edge is None:
             return None
-        if edge_attr is None:
-            raise InputError(
-                f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}] for a layer with "
-                f"edge_dim={self.edge_dim}, got none; pass the features of the block's edges, or leave out edge_dim"
-            )
-        if isinstance(edge_attr, Tensor) and edge_attr.ndim == 1:
-            edge_attr = edge_attr.view(-1, 1)
-        if not isinstance(edge_attr, Tensor) or edge_attr.shape != (block.num_edges, self.edge_dim):
-            raise InputError(
-                f"GATConv: expected edge_attr of [{block.num_edges}, {self.edge_dim}], got {describe(edge_attr)}"
-            )
-        edge_attr = edges_without_padding(edge_attr, block)
         return in_single(self._scores(self.lin_edge, edge_attr.to(x.dtype), self.att_edge))
 
     def extra_repr(self) -> str:
@@ -248,75 +233,3 @@ def _means(looped: Looped, scores: Tensor) -> Tensor:
         num_threads=num_torch_threads(),
         trusted=is_trusted(looped),
     )
-
-
-#: Ids of loops are those of their nodes and this, which no edge has.
-LOOPS = 1 << 62
-
-
-class Masks(NamedTuple):
-    """What masks depend on.
-
-    Parameters
-    ----------
-    key
-        The same on all ranks.
-    edge_ids: int64[num_edges + num_dst], optional
-        The ids of the edges of a block, then those of loops at its destinations; None: masks depend on the positions of
-        edges, or on their ids in a graph.
-    """
-
-    key: int
-    edge_ids: Tensor | None = None
-
-
-class AttentionKeys:
-    """The keys of the dropout of attention of a layer.
-
-    In `hr.cooperative` they are those of the batch, over a graph in shards those that `hr.sar.wrap` gives; else all
-    ranks take the key that torch's generator draws on rank 0, for which they meet.
-
-    Attributes
-    ----------
-    given : DropoutKeys or None
-        Keys of a model that `wrap` was called with.
-    """
-
-    def __init__(self) -> None:
-        self.given: DropoutKeys | None = None
-        self._draws: Draws[Masks | None] = Draws()
-
-    def next(self, block: Edges) -> Masks:
-        """Return what the masks of this call depend on.
-
-        Raises
-        ------
-        InputError
-            In a batch that ranks make together, if its edges have no ids.
-        """
-        masks = self._draws.of(lambda: _of_batch(block))
-        if masks is not None:
-            return masks
-        if self.given is not None:
-            return Masks(self.given.next())
-        key = int(torch.randint(2**63 - 1, (), device="cpu"))
-        comm = None if is_block(block) else getattr(block, "comm", None)
-        if comm is not None and comm.world_size > 1:
-            with comm.doing("the key of dropout of attention"):
-                key = comm.all_gather(key)[0]
-        return Masks(key)
-
-
-def _of_batch(block: Edges) -> Masks | None:
-    running = RUNNING.get()
-    if running is None:
-        return None
-    return Masks(running.dropout_key(running.seed), _edge_ids(block, running) if is_block(block) else None)
-
-
-def _edge_ids(block: Block, running: RunningBatch) -> Tensor | None:
-    """Return the ids of the edges of a block, then those of loops at its destinations."""
-    if block.edge_ids is None and running.comm is None:
-        return None
-    nodes = running.nodes[: block.num_dst].to(block.indices.device)
-    return torch.cat([running.edge_ids(block.num_edges), LOOPS + nodes])

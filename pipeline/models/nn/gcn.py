@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data import Block, check_switches, describe
-from headrace.pipeline.data.block_messages import destinations_of, edges_without_padding
+from headrace.pipeline.data import Block, check_switches
+from headrace.pipeline.data.block_messages import destinations_of
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.message_graph import GraphShare, WholeGraph, with_remaining_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -26,6 +26,7 @@ from headrace.pipeline.models.nn.aggregate import (
     with_own_rows,
     without_padding,
 )
+from headrace.pipeline.models.nn.messages import weights_of_edges
 from headrace.pipeline.models.running_batch import RUNNING
 from headrace.pipeline.models.shared_edges import SharedEdges
 
@@ -114,9 +115,7 @@ class GCNConv(nn.Module):
         check_dtype("GCNConv", x, self.lin)
         x = widened(without_padding(x, block))
         weight = weight_of(block) if edge_weight is None else edge_weight
-        if weight is not None and (not isinstance(weight, Tensor) or weight.shape != (block.num_edges,)):
-            raise InputError(f"GCNConv: expected edge_weight of [{block.num_edges}], got {describe(weight)}")
-        weight = None if weight is None else edges_without_padding(weight, block)
+        weight = None if weight is None else weights_of_edges("GCNConv", weight, block)
         given = x  # of half precision, degrees would not be exact in it
         # The two products commute: rows are mixed where they have fewer columns.
         narrows = self.out_channels < self.in_channels

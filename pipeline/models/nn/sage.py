@@ -1,29 +1,29 @@
-"""The layers of GraphSAGE and GIN on blocks: a node's own row, and an aggregate of its neighbours'."""
+"""The layers of GraphSAGE and of Weisfeiler and Leman on blocks: a node's own row, and an aggregate of others."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.ops.errors import InputError
-from headrace.pipeline.data import check_switches, describe, is_one_of
-from headrace.pipeline.data.block_messages import num_src_of
+from headrace.pipeline.data import check_switches, is_one_of
+from headrace.pipeline.models.message_graph import Reduce
 from headrace.pipeline.models.nn.aggregate import (
     Edges,
     aggregate,
     check_dtype,
-    check_has_own_rows,
     check_input,
     columns,
-    finite,
+    is_block,
     sum_of_products,
     weight_of,
     with_own_rows,
     without_padding,
 )
+from headrace.pipeline.models.nn.messages import both_ends, columns_of_ends, graph_of, weights_of_edges
 
 
 class SAGEConv(nn.Module):
@@ -98,62 +98,79 @@ class SAGEConv(nn.Module):
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr!r}"
 
 
-class GINConv(nn.Module):
-    """Graph isomorphism network (arXiv 1810.00826): ``nn((1 + eps) * own row + sum of the neighbours' rows)``.
+class GraphConv(nn.Module):
+    """The layer of k-GNNs (arXiv 1810.02244): ``lin_rel(aggregate of the neighbours' rows) + lin_root(own row)``.
 
-    PyG's ``GINConv(nn, eps, train_eps)`` with the same parameters, those of ``nn`` and ``eps``, computes the same if
-    blocks have no weights. With weights, sums are weighted.
+    PyG's ``GraphConv(in_channels, out_channels, aggr)`` with the same parameters, ``lin_rel.weight``, ``lin_rel.bias``
+    and ``lin_root.weight``, computes the same if blocks have no weights. A block's weights multiply messages of sums
+    and means, as those that are passed do.
 
     Parameters
     ----------
-    nn
-        The module applied to rows.
-    eps
-        The initial value of eps.
-    train_eps
-        Whether eps is a parameter.
+    in_channels
+        Columns; a pair for those of sources and of destinations.
+    out_channels
+        Columns.
+    aggr : {"add", "sum", "mean", "max", "min"}
+        A mean divides by the number of edges. Among equal extremes the first edge gets the gradient.
+    bias
+        Whether `lin_rel` has a bias.
 
     Raises
     ------
     InputError
-        For `nn` that is no module, and a number that is not finite; when called, for wrong shapes and dtypes.
+        For an unknown `aggr`, and sizes below 1; when called, for wrong shapes and dtypes.
     """
 
-    eps: Tensor
-
-    def __init__(self, nn: nn.Module, eps: float = 0.0, train_eps: bool = False) -> None:
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        aggr: Literal["add", "sum", "mean", "max", "min"] = "add",
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        if not isinstance(nn, torch.nn.Module):
-            raise InputError(
-                f"GINConv: expected nn to be a torch.nn.Module, got {type(nn).__name__}; pass what is applied to rows, "
-                "such as torch.nn.Linear(in_channels, out_channels)"
-            )
-        check_switches("GINConv", train_eps=train_eps)
-        eps = finite("GINConv", "eps", eps)
-        self.nn = nn
-        self.initial_eps = eps
-        if train_eps:
-            self.eps = torch.nn.Parameter(torch.tensor([float(eps)]))
-        else:
-            self.register_buffer("eps", torch.tensor([float(eps)]))
+        if not is_one_of(aggr, ("add", "sum", "mean", "max", "min")):
+            raise InputError(f'GraphConv: expected aggr "add", "sum", "mean", "max" or "min", got {aggr!r}')
+        check_switches("GraphConv", bias=bias)
+        self.in_channels = columns_of_ends("GraphConv", in_channels)
+        self.out_channels = columns("GraphConv", "out_channels", out_channels)
+        self.aggr: Reduce = "sum" if aggr == "add" else aggr
+        of_sources, of_destinations = self.in_channels
+        self.lin_rel = nn.Linear(of_sources, self.out_channels, bias=bias)
+        self.lin_root = nn.Linear(of_destinations, self.out_channels, bias=False)
 
     def reset_parameters(self) -> None:
-        """Draw new parameters, and reset eps to its initial value."""
-        for module in self.nn.modules():
-            reset: Any = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
-        self.eps.data.fill_(self.initial_eps)
+        """Draw new parameters."""
+        self.lin_rel.reset_parameters()
+        self.lin_root.reset_parameters()
 
-    def forward(self, x: Tensor, block: Edges) -> Tensor:
-        """Return a row for each destination from x: [num_src, ...]."""
-        check_has_own_rows("GINConv", block)
-        if not isinstance(x, Tensor) or x.ndim != 2 or len(x) != num_src_of(block):
-            advice = "; pass x[:, None]" if isinstance(x, Tensor) and x.ndim == 1 else "; call it as conv(x, block)"
-            raise InputError(f"GINConv: expected x of [{block.num_src}, columns], got {describe(x)}{advice}")
-        if not x.is_floating_point():
-            raise InputError(f"GINConv: expected x of a floating dtype, got {describe(x)}; pass x.float()")
-        x, own = with_own_rows(x, block)
-        rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
-        out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))
-        return out
+    def forward(self, x: Tensor | tuple[Tensor, Tensor], block: Edges, edge_weight: Tensor | None = None) -> Tensor:
+        """Return [num_dst, out_channels].
+
+        Parameters
+        ----------
+        x: [num_src, in_channels], or a pair of [num_src, in_channels[0]] and [num_dst, in_channels[1]]
+            The rows of sources, and of destinations if they are not the first sources.
+        block
+            The edges.
+        edge_weight: [num_edges], optional
+            What multiplies messages.
+        """
+        x, own = both_ends("GraphConv", x, block, self.in_channels)
+        check_dtype("GraphConv", x, self.lin_rel)
+        rows = in_single(widened(x))
+        weight = None if self.aggr in ("max", "min") else weight_of(block)
+        if edge_weight is not None:
+            edge_weight = weights_of_edges("GraphConv", edge_weight, block).to(rows.dtype)
+            weight = edge_weight if weight is None else edge_weight * weight.to(rows.dtype)
+        if self.aggr == "mean" and weight is not None and not is_block(block):  # there by the sum of the weights
+            counts = graph_of(block).in_degrees().clamp(min=1).to(rows.dtype)
+            out = aggregate(block, rows, "sum", weight) / counts[:, None]
+        else:
+            out = aggregate(block, rows, self.aggr, weight)
+        return sum_of_products(self.lin_rel, without_padding(as_narrow_as(out, x), block), self.lin_root, own)
+
+    def extra_repr(self) -> str:
+        """Return the parameters, as text."""
+        return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr!r}"

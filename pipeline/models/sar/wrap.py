@@ -12,7 +12,7 @@ from headrace.ops.errors import InputError
 from headrace.pipeline.data import exact_digest, whole_number
 from headrace.pipeline.data.checks import check_module
 from headrace.pipeline.models.by_parts.seam import running_seam
-from headrace.pipeline.models.nn.gat import GATConv
+from headrace.pipeline.models.nn.attention_keys import AttentionKeys
 from headrace.pipeline.models.recomputation import DropoutKeys
 from headrace.pipeline.models.replace_modules import (
     check_replaceable,
@@ -201,8 +201,9 @@ def _replace(
     for module in model.modules():
         if isinstance(module, ShardedBatchNorm | ShardedDropout):
             module.graph = graph
-        if isinstance(module, GATConv) and module.attention_keys.given is None:
-            module.attention_keys.given = DropoutKeys(seed, next(number))
+        of_attention = getattr(module, "attention_keys", None)
+        if isinstance(of_attention, AttentionKeys) and of_attention.given is None:
+            of_attention.given = DropoutKeys(seed, next(number))
     return model
 
 
@@ -224,8 +225,9 @@ def keys_by_name(model: nn.Module) -> dict[str, DropoutKeys]:
     for name, module in model.named_modules():
         if isinstance(module, ShardedDropout | ReplacedLayer):
             keys[name] = module.keys
-        elif isinstance(module, GATConv) and module.attention_keys.given is not None:
-            keys[name] = module.attention_keys.given
+        of_attention = getattr(module, "attention_keys", None)
+        if isinstance(of_attention, AttentionKeys) and of_attention.given is not None:
+            keys[name] = of_attention.given
     return keys
 
 

@@ -99,6 +99,8 @@ OURS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "GCNConv": (lambda: hr.nn.GCNConv(WIDTH, WIDTH), "GCNConv"),
     "GCNConv, weighted": (lambda: hr.nn.GCNConv(WIDTH, WIDTH), "GCNConv, weighted"),
     "GINConv": (lambda: hr.nn.GINConv(mlp(), train_eps=True), "GINConv"),
+    "GINEConv": (lambda: hr.nn.GINEConv(mlp(), edge_dim=3), "GINEConv"),
+    "GraphConv": (lambda: hr.nn.GraphConv(WIDTH, WIDTH), "GraphConv"),
 }
 CASES |= {f"hr.nn.{name}": Case(make, CASES[like].edges, "block", CASES[like]) for name, (make, like) in OURS.items()}
 

@@ -1,0 +1,127 @@
+"""Layers of hr.nn that are functions of messages, against PyG's of the same parameters: outputs and all gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import headrace as hr
+
+pyg = pytest.importorskip("torch_geometric.nn")
+
+WIDTH, EDGE_WIDTH = 5, 3
+NUM_SRC, NUM_DST = 9, 6
+
+
+def block_of(sources: list[int], destinations: list[int], **options: Any) -> hr.Block:
+    """A block of NUM_SRC and NUM_DST nodes, whose edges are sorted by destination."""
+    ends = torch.tensor([sources, destinations], dtype=torch.int64).reshape(2, -1)
+    ends = ends[:, ends[1].argsort(stable=True)]
+    indptr = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(ends[1], minlength=NUM_DST).cumsum(0)])
+    return hr.Block(indptr, ends[0].to(torch.int32), NUM_SRC, NUM_DST, **options)
+
+
+#: A loop, an edge three times, a hub of more edges than others, a node without edges.
+BLOCKS = {
+    "all kinds": block_of([0, 7, 7, 7, 8, 2, *range(9), *range(9)], [0, 0, 0, 0, 1, 1, *[3] * 18]),
+    "loops alone": block_of([0, 1, 2, 2], [0, 1, 2, 2]),
+    "one edge": block_of([8], [2]),
+    "no edges": block_of([], []),
+}
+
+
+def drawn(*shape: int, seed: int = 3) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def off(one: Tensor, other: Tensor) -> float:
+    return float((one - other).detach().norm() / other.detach().norm().clamp(min=1e-30)) if one.numel() else 0.0
+
+
+def compare(ours: nn.Module, theirs: nn.Module, block: hr.Block, inputs: list[Tensor], *, pair: bool = False) -> None:
+    """Assert that a layer of PyG has the same parameters, outputs and gradients of all inputs and parameters.
+
+    Parameters
+    ----------
+    ours, theirs
+        The layers.
+    block
+        The edges.
+    inputs
+        Rows of sources, of destinations in a pair, and values of edges.
+    pair
+        Whether ours has rows of both ends, too.
+    """
+    theirs.load_state_dict(ours.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    results = []
+    for layer in (ours, theirs):
+        leaves = [one.clone().requires_grad_(one.is_floating_point()) for one in inputs]
+        x = tuple(leaves[:2]) if pair else leaves[0]
+        values = leaves[2 if pair else 1 :]
+        if layer is theirs:
+            x = x if pair else (x, x[: block.num_dst])
+            out = layer(x, block.edge_index, *values)
+        else:
+            out = layer(x, block, *values)
+        leaves = [*(one for one in leaves if one.requires_grad), *layer.parameters()]
+        factors = drawn(*out.shape, seed=1)
+        gradients = torch.autograd.grad((out * factors).sum(), leaves, allow_unused=True)
+        gradients = [torch.zeros_like(one) if own is None else own for one, own in zip(leaves, gradients, strict=True)]
+        split = len(leaves) - len(list(layer.parameters()))
+        # One vector of parameters: a gradient that is rounding alone has no scale.
+        results.append([out, *gradients[:split], torch.cat([one.flatten() for one in gradients[split:]])])
+    for one, other in zip(*results, strict=True):
+        assert one.shape == other.shape
+        assert off(one, other) <= 1e-12
+
+
+def mlp() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(WIDTH, 8), nn.Tanh(), nn.Linear(8, 4))
+
+
+def attr(block: hr.Block, width: int = EDGE_WIDTH) -> Tensor:
+    return drawn(block.num_edges, width, seed=4)
+
+
+def weight(block: hr.Block) -> Tensor:
+    return drawn(block.num_edges, seed=5).abs() + 0.1
+
+
+#: By name: a layer of a namespace, and the values of edges that it takes.
+LAYERS: dict[str, tuple[Callable[[Any], nn.Module], list[Callable[[hr.Block], Tensor]]]] = {
+    "GraphConv": (lambda of: of.GraphConv(WIDTH, 4), []),
+    "GraphConv, weighted": (lambda of: of.GraphConv(WIDTH, 4), [weight]),
+    "GraphConv, mean": (lambda of: of.GraphConv(WIDTH, 4, aggr="mean", bias=False), [weight]),
+    "GINEConv": (lambda of: of.GINEConv(mlp(), 0.5, edge_dim=EDGE_WIDTH), [attr]),
+    "GINEConv, without edge_dim": (lambda of: of.GINEConv(mlp(), train_eps=True), [lambda block: attr(block, WIDTH)]),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("pair", [False, True], ids=["one table", "both ends"])
+def test_it_is_that_of_pyg(name, kind, pair):
+    make, values = LAYERS[name]
+    block = BLOCKS[kind]
+    rows = [drawn(NUM_SRC, WIDTH), drawn(NUM_DST, WIDTH, seed=6)][: 1 + pair]
+    compare(make(hr.nn).double(), make(pyg).double(), block, rows + [one(block) for one in values], pair=pair)
+
+
+def test_both_ends_have_their_own_columns():
+    block = BLOCKS["all kinds"]
+    inputs = [drawn(NUM_SRC, WIDTH), drawn(NUM_DST, 7)]
+    compare(hr.nn.GraphConv((WIDTH, 7), 4).double(), pyg.GraphConv((WIDTH, 7), 4).double(), block, inputs, pair=True)
+
+
+@pytest.mark.parametrize("aggr", ["max", "min"])
+def test_extremes_of_one_message_each(aggr):
+    block = BLOCKS["one edge"]
+    options = {"aggr": aggr}
+    inputs = [drawn(NUM_SRC, WIDTH), weight(block)]
+    compare(hr.nn.GraphConv(WIDTH, 4, **options).double(), pyg.GraphConv(WIDTH, 4, **options).double(), block, inputs)
