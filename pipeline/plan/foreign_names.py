@@ -84,10 +84,8 @@ INSTEAD: dict[str, str] = {
     "NegativeSampling": _NEGATIVES,
     "negative_sampling": _NEGATIVES,
     "trim_to_layer": "write headrace.pyg.trim_to_layer; batch.blocks are trimmed already",
-    **{
-        name: f"write hr.nn.{name}"
-        for name in ("SAGEConv", "GCNConv", "GATConv", "GINConv", "GINEConv", "ClusterGCNConv")
-    },
+    **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GATv2Conv", "GINConv")},
+    **{name: f"write hr.nn.{name}" for name in ("GINEConv", "TransformerConv", "ClusterGCNConv")},
     # DGL
     "DGLGraph": "write hr.Graph.from_dgl(g)",
     "heterograph": "write hr.Graph.from_coo({edge_type: (src, dst)}, num_nodes={...})",

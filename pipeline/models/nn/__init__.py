@@ -46,10 +46,12 @@ from headrace.ops.names import refusal
 from headrace.pipeline.data.dynamic_sizes import mark_dynamic
 from headrace.pipeline.models.captured_step import CapturedStep
 from headrace.pipeline.models.nn.gat import GATConv
+from headrace.pipeline.models.nn.gatv2 import GATv2Conv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.gin import GINConv, GINEConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
 from headrace.pipeline.models.nn.sage import GraphConv, SAGEConv
+from headrace.pipeline.models.nn.transformer import TransformerConv
 from headrace.pipeline.plan.foreign_names import instead_of_layer
 
 __all__ = [
@@ -57,12 +59,14 @@ __all__ = [
     "CapturedStep",
     "ClusterGCNConv",
     "GATConv",
+    "GATv2Conv",
     "GCNConv",
     "GINConv",
     "GINEConv",
     "GraphConv",
     "GraphNorm",
     "SAGEConv",
+    "TransformerConv",
     "mark_dynamic",
 ]
 

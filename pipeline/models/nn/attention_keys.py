@@ -7,10 +7,26 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.pipeline.data import Block
+from headrace.ops.errors import InputError
+from headrace.pipeline.data import Block, as_number
 from headrace.pipeline.models.nn.aggregate import Edges, is_block
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+
+
+def dropout_probability(layer: str, value: object) -> float:
+    """Return the probability that an attention is dropped.
+
+    Raises
+    ------
+    InputError
+        For a value outside [0, 1).
+    """
+    probability = as_number(value)
+    if probability is None or not 0 <= probability < 1:
+        raise InputError(f"{layer}: expected a dropout in [0, 1), got {value!r}")
+    return probability
+
 
 #: Ids of loops are those of their nodes and this, which no edge has.
 LOOPS = 1 << 62

@@ -9,7 +9,7 @@ from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregat
 from headrace.ops.aggregate.autograd import attend_compiled
 from headrace.ops.aggregate.compiling import num_torch_threads
 from headrace.ops.aggregate.precision import dtype_of_sums, in_single, widened
-from headrace.pipeline.data import Block, as_number, check_switches
+from headrace.pipeline.data import Block, check_switches
 from headrace.pipeline.data.block_messages import is_trusted
 from headrace.pipeline.models.message_graph import WholeGraph, means_without_loops
 from headrace.pipeline.models.nn.aggregate import (
@@ -26,7 +26,7 @@ from headrace.pipeline.models.nn.aggregate import (
     with_self_loops,
     without_padding,
 )
-from headrace.pipeline.models.nn.attention_keys import AttentionKeys, Masks
+from headrace.pipeline.models.nn.attention_keys import AttentionKeys, Masks, dropout_probability
 from headrace.pipeline.models.nn.messages import edge_rows
 
 
@@ -84,9 +84,7 @@ class GATConv(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        probability = as_number(dropout)
-        if probability is None or not 0 <= probability < 1:
-            raise InputError(f"GATConv: expected a dropout in [0, 1), got {dropout!r}")
+        probability = dropout_probability("GATConv", dropout)
         in_channels = columns("GATConv", "in_channels", in_channels)
         out_channels = columns("GATConv", "out_channels", out_channels)
         heads = columns("GATConv", "heads", heads)

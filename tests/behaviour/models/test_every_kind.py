@@ -101,6 +101,8 @@ OURS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "GINConv": (lambda: hr.nn.GINConv(mlp(), train_eps=True), "GINConv"),
     "GINEConv": (lambda: hr.nn.GINEConv(mlp(), edge_dim=3), "GINEConv"),
     "GraphConv": (lambda: hr.nn.GraphConv(WIDTH, WIDTH), "GraphConv"),
+    "GATv2Conv": (lambda: of_heads(hr.nn.GATv2Conv, edge_dim=3), "GATv2Conv"),
+    "TransformerConv": (lambda: of_heads(hr.nn.TransformerConv, edge_dim=3, beta=True), "TransformerConv"),
 }
 CASES |= {f"hr.nn.{name}": Case(make, CASES[like].edges, "block", CASES[like]) for name, (make, like) in OURS.items()}
 

@@ -30,6 +30,14 @@ LAYERS: dict[str, tuple[Callable[[int, int], nn.Module], Arguments]] = {
         lambda *sizes: hr.nn.GATConv(*sizes, heads=2, concat=False, dropout=0.4, add_self_loops=False),
         lambda batch, layer: (),
     ),
+    "GATv2, dropout": (
+        lambda *sizes: hr.nn.GATv2Conv(*sizes, heads=2, concat=False, dropout=0.4),
+        lambda batch, layer: (),
+    ),
+    "Transformer, dropout": (
+        lambda *sizes: hr.nn.TransformerConv(*sizes, heads=2, concat=False, dropout=0.4, edge_dim=3),
+        lambda batch, layer: (batch.edge["e"][layer],),
+    ),
 }
 
 

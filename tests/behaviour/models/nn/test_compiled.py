@@ -99,20 +99,24 @@ MODELS = {
     "gin": lambda: Layers(hr.nn.GINConv(nn.Linear(6, 4), train_eps=True)),
     "gcn": lambda: Layers(hr.nn.GCNConv(6, 4)),
     "gat": lambda: Layers(hr.nn.GATConv(6, 4, heads=2, concat=False, edge_dim=2)),
+    "gatv2": lambda: Layers(hr.nn.GATv2Conv(6, 4, heads=2, concat=False, edge_dim=2)),
+    "transformer": lambda: Layers(hr.nn.TransformerConv(6, 4, edge_dim=2, beta=True)),
+    "graph": lambda: Layers(hr.nn.GraphConv(6, 4)),
+    "gine": lambda: Layers(hr.nn.GINEConv(nn.Linear(6, 4), edge_dim=2)),
     "rgcn": lambda: Layers(RGCN(6, 4)),
     "max": lambda: Layers(hr.nn.SAGEConv(6, 4, "max", normalize=True)),
     "cluster": lambda: Layers(hr.nn.ClusterGCNConv(6, 4)),
 }
-RARE = {"max", "cluster", "rgcn"}
+RARE = {"max", "cluster", "rgcn", "transformer", "graph", "gine"}
 
 
 def calls_of(name):
     for batch in batches():
         generator = torch.Generator().manual_seed(2)
         blocks, more = batch.blocks, ()
-        if name == "gat":
+        if name in ("gat", "gatv2", "transformer", "gine"):
             more = (tuple(torch.randn(block.num_edges, 2, generator=generator) for block in blocks),)
-        if name in ("gat", "gcn"):
+        if name in ("gat", "gcn", "gatv2", "gine"):
             weights = [torch.rand(block.num_edges, generator=generator) + 0.1 for block in blocks]
             blocks = tuple(dataclasses.replace(one, weight=weight) for one, weight in zip(blocks, weights, strict=True))
         if name == "rgcn":

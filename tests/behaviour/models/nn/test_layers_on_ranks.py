@@ -39,9 +39,11 @@ class Network(torch.nn.Module):
         (hr.nn.GATConv, {}),
         (hr.nn.GATConv, {"dropout": 0.5}),
         (hr.nn.GATConv, {"dropout": 0.5, "add_self_loops": False}),
+        (hr.nn.GATv2Conv, {"dropout": 0.5}),
+        (hr.nn.TransformerConv, {"dropout": 0.5}),
         (hr.nn.GCNConv, {"normalize": False}),
     ],
-    ids=["mean", "max", "attention", "dropout", "dropout without loops", "sum"],
+    ids=["mean", "max", "attention", "dropout", "dropout without loops", "GATv2", "Transformer", "sum"],
 )
 def test_training_equals_one_process(layer, world_size):
     torch.manual_seed(0)

@@ -100,6 +100,22 @@ LAYERS: dict[str, tuple[Callable[[Any], nn.Module], list[Callable[[hr.Block], Te
     "GraphConv, mean": (lambda of: of.GraphConv(WIDTH, 4, aggr="mean", bias=False), [weight]),
     "GINEConv": (lambda of: of.GINEConv(mlp(), 0.5, edge_dim=EDGE_WIDTH), [attr]),
     "GINEConv, without edge_dim": (lambda of: of.GINEConv(mlp(), train_eps=True), [lambda block: attr(block, WIDTH)]),
+    "GATv2Conv": (lambda of: of.GATv2Conv(WIDTH, 4, 2, edge_dim=EDGE_WIDTH), [attr]),
+    "GATv2Conv, loops of sums": (lambda of: of.GATv2Conv(WIDTH, 4, edge_dim=EDGE_WIDTH, fill_value="add"), [attr]),
+    "GATv2Conv, loops of numbers": (
+        lambda of: of.GATv2Conv(WIDTH, 4, 2, edge_dim=EDGE_WIDTH, fill_value=0.5, concat=False, bias=False),
+        [attr],
+    ),
+    "GATv2Conv, shared": (lambda of: of.GATv2Conv(WIDTH, 4, 3, share_weights=True, negative_slope=0.1), []),
+    "GATv2Conv, residual": (lambda of: of.GATv2Conv(WIDTH, 4, 2, residual=True), []),
+    "GATv2Conv, without loops": (lambda of: of.GATv2Conv(WIDTH, 4, 3, add_self_loops=False), []),
+    "TransformerConv": (lambda of: of.TransformerConv(WIDTH, 4, 2, edge_dim=EDGE_WIDTH), [attr]),
+    "TransformerConv, gated": (lambda of: of.TransformerConv(WIDTH, 4, 3, beta=True), []),
+    "TransformerConv, mean of heads": (
+        lambda of: of.TransformerConv(WIDTH, 4, 3, edge_dim=EDGE_WIDTH, concat=False, beta=True, bias=False),
+        [attr],
+    ),
+    "TransformerConv, without own rows": (lambda of: of.TransformerConv(WIDTH, 4, root_weight=False), []),
 }
 
 
@@ -125,3 +141,39 @@ def test_extremes_of_one_message_each(aggr):
     options = {"aggr": aggr}
     inputs = [drawn(NUM_SRC, WIDTH), weight(block)]
     compare(hr.nn.GraphConv(WIDTH, 4, **options).double(), pyg.GraphConv(WIDTH, 4, **options).double(), block, inputs)
+
+
+@pytest.mark.parametrize("name", ["GATv2Conv", "TransformerConv"])
+def test_an_edge_of_weight_two_counts_as_two_edges(name):
+    """In a softmax; a mean of the features of loops is that of edges, without their weights."""
+    torch.manual_seed(0)
+    options = {"add_self_loops": True} if name == "GATv2Conv" else {}
+    layer = getattr(hr.nn, name)(WIDTH, 4, 2, **options).double()
+    once = block_of([7, 8, 6, 0], [0, 0, 1, 1], weight=torch.tensor([2.0, 1.0, 3.0, 0.0]))
+    repeated = block_of([7, 7, 8, 6, 6, 6], [0, 0, 0, 1, 1, 1])
+    x = drawn(NUM_SRC, WIDTH)
+    assert off(layer(x, once), layer(x, repeated)) <= 1e-12
+
+
+def test_importance_weights_count_in_sums():
+    torch.manual_seed(0)
+    once = block_of([7, 8, 6], [0, 0, 1], weight=torch.tensor([2.0, 1.0, 3.0]))
+    repeated = block_of([7, 7, 8, 6, 6, 6], [0, 0, 0, 1, 1, 1])
+    x, features = drawn(NUM_SRC, WIDTH), drawn(3, WIDTH, seed=4)
+    places = torch.tensor([0, 0, 1, 2, 2, 2])
+    gine, plain = hr.nn.GINEConv(mlp()).double(), hr.nn.GraphConv(WIDTH, 4).double()
+    assert off(gine(x, once, features), gine(x, repeated, features[places])) <= 1e-12
+    assert off(plain(x, once), plain(x, repeated)) <= 1e-12
+
+
+@pytest.mark.parametrize("name", ["GATv2Conv", "TransformerConv"])
+def test_dropout_of_attention_is_that_of_the_seed(name):
+    torch.manual_seed(0)
+    layer, block, x = getattr(hr.nn, name)(WIDTH, 4, 2, dropout=0.5), BLOCKS["all kinds"], drawn(NUM_SRC, WIDTH).float()
+    outputs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outputs.append(layer(x, block))
+    assert torch.equal(*outputs[:2])
+    assert not torch.equal(*outputs[1:])
+    assert torch.equal(layer.eval()(x, block), layer(x, block))

@@ -57,6 +57,9 @@ LAYERS = {
     "gcn": hr.nn.GCNConv,
     "cluster": hr.nn.ClusterGCNConv,
     "gat": lambda inputs, outputs: hr.nn.GATConv(inputs, outputs // 2, heads=2),
+    "gatv2": lambda inputs, outputs: hr.nn.GATv2Conv(inputs, outputs // 2, heads=2),
+    "transformer": lambda inputs, outputs: hr.nn.TransformerConv(inputs, outputs // 2, heads=2),
+    "graph": hr.nn.GraphConv,
 }
 EXACT = ("sage", "sage, sum", "sage, max", "gin")
 
@@ -253,10 +256,13 @@ class OfEdges(nn.Module):
             "gcn": lambda: hr.nn.GCNConv(6, 4),
             "gcn, given norm": lambda: hr.nn.GCNConv(6, 4, normalize=False),
             "gat": lambda: hr.nn.GATConv(6, 4, edge_dim=2),
+            "gatv2": lambda: hr.nn.GATv2Conv(6, 4, edge_dim=2),
+            "transformer": lambda: hr.nn.TransformerConv(6, 4, edge_dim=2),
+            "gine": lambda: hr.nn.GINEConv(nn.Linear(6, 4), edge_dim=2),
         }.get(name, nn.Identity)()
 
     def forward(self, x, block, edge):
-        if self.name == "gat":
+        if self.name in ("gat", "gatv2", "transformer", "gine"):
             return self.conv(x, block, edge)
         if self.name.startswith("gcn"):
             return self.conv(x, block, edge[:, 0])
@@ -267,7 +273,7 @@ class OfEdges(nn.Module):
         return block.aggregate(rows, reduce=self.name, weight=edge[:, 0])
 
 
-OF_EDGES = ["gcn", "gcn, given norm", "gat", "attend", "sum", "mean", "max"]
+OF_EDGES = ["gcn", "gcn, given norm", "gat", "gatv2", "transformer", "gine", "attend", "sum", "mean", "max"]
 COMPILED = pytest.param(
     True,
     marks=[

@@ -100,7 +100,8 @@ def test_in_other_modes(mode):
     check("gcn_improved_weights", 2, mode=mode)
 
 
-def test_dropout_does_not_depend_on_the_ranks():
+@pytest.mark.parametrize("layer", [hr.nn.GATConv, hr.nn.GATv2Conv, hr.nn.TransformerConv])
+def test_dropout_does_not_depend_on_the_ranks(layer):
     torch.manual_seed(2)
-    model = Network(hr.nn.GATConv, heads=2, concat=False, dropout=0.4).double()
+    model = Network(layer, heads=2, concat=False, dropout=0.4).double()
     assert_equal_training(model, lambda model, x, _, place: model(x, place), 3, steps=3)
