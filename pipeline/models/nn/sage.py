@@ -155,7 +155,7 @@ class GraphConv(nn.Module):
         block
             The edges.
         edge_weight: [num_edges], optional
-            What multiplies messages.
+            Weights of messages.
         """
         x, own = both_ends("GraphConv", x, block, self.in_channels)
         check_dtype("GraphConv", x, self.lin_rel)
