@@ -145,7 +145,7 @@ HYBRID = (
         "pipeline/models/adapters/pyg_layers.py",
         "if graph.origin is not self._origin:",
         "if False:",
-        _PYG + "test_what_cannot_be_equal_is_refused[cached]",
+        _PYG + "test_what_cannot_be_equal_is_refused[kept edges]",
     ),
     Mutant(
         "pipeline/models/adapters/pyg_functions.py",

@@ -36,10 +36,10 @@ class GCNConv(nn.Module):
 
     PyG's ``GCNConv(in_channels, out_channels)`` with the same parameters, ``lin.weight`` and ``bias``, computes the
     same on the block as a graph of num_src nodes: ``conv(x, block.edge_index, edge_weight)[:num_dst]``. So degrees are
-    those of the block, and a source that is not a destination only has its own loop. In `hr.cooperative` ranks exchange
-    degrees: the block is that of one process. Over an `hr.sar.ShardedGraph` degrees are those of the whole graph, for
-    any number of ranks. To use these in minibatches, and in batches whose edges ranks share, fetch `hr.gcn_norm` as a
-    feature of edges and pass it as `edge_weight`, with ``normalize=False``.
+    those of the block, and a source that is not a destination only has its own loop. In `hr.cooperative`, and where
+    ranks share edges, ranks exchange degrees: the block is that of one process. Over an `hr.sar.ShardedGraph` degrees
+    are those of the whole graph, for any number of ranks. To use these in minibatches, fetch `hr.gcn_norm` as a feature
+    of edges and pass it as `edge_weight`, with ``normalize=False``.
 
     Parameters
     ----------
@@ -58,8 +58,7 @@ class GCNConv(nn.Module):
     ------
     InputError
         For loops without normalisation, `improved` without loops, and sizes below 1; when called, for wrong shapes
-        and dtypes, and for normalisation where ranks share edges. (In a model that calls ``batch.exchange`` itself
-        degrees of sources are those on a rank.)
+        and dtypes. (In a model that calls ``batch.exchange`` itself degrees of sources are those on a rank.)
     """
 
     bias: nn.Parameter | None

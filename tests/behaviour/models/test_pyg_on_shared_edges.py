@@ -330,6 +330,16 @@ class Centred(pyg.MessagePassing):
         return self.propagate(edge_index, x=(x[0] - x[0].mean(0), x[1]))
 
 
+class Keeping(pyg.MessagePassing):
+    """Passes messages along the edges of its first batch."""
+
+    edges: Any = None
+
+    def forward(self, x: Any, edge_index: Any) -> Tensor:
+        self.edges = edge_index if self.edges is None else self.edges
+        return self.propagate(self.edges, x=x)
+
+
 class Capturing(pyg.MessagePassing):
     """Looks up rows of destinations that it does not give to propagate."""
 
@@ -350,13 +360,14 @@ REFUSALS: dict[str, tuple[Callable[[], nn.Module], str]] = {
         lambda: pyg.GCNConv(WIDTH, OUT, cached=True),
         "expected cached=False, got .*GCNConv with cached=True",
     ),
+    "kept edges": (Keeping, "got those of another one; leave out options that keep edges"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_cannot_be_equal_is_refused(name):
     make, reason = REFUSALS[name]
-    model = Network(lambda *_: make(), is_square=name == "cached").double()
+    model = Network(lambda *_: make(), is_square=False).double()
     model.layers = model.layers[:1]
 
     def work(comm: hr.Comm) -> None:
