@@ -89,6 +89,10 @@ class Block:
         return None  # all; of a `PaddedBlock` its mask
 
     @property
+    def _real_destinations(self) -> Tensor | None:
+        return None  # likewise
+
+    @property
     def num_edges(self) -> int:
         """Return the number of edges."""
         return self.indices.numel()

@@ -53,6 +53,10 @@ class PaddedBlock(Block):
     def _real_sources(self) -> Tensor:
         return self.src_mask
 
+    @property
+    def _real_destinations(self) -> Tensor:
+        return self.dst_mask
+
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the tensors under their names, in a fixed order."""
         yield from super().named_tensors()

@@ -85,7 +85,8 @@ INSTEAD: dict[str, str] = {
     "negative_sampling": _NEGATIVES,
     "trim_to_layer": "write headrace.pyg.trim_to_layer; batch.blocks are trimmed already",
     **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GATv2Conv", "GINConv")},
-    **{name: f"write hr.nn.{name}" for name in ("GINEConv", "TransformerConv", "ClusterGCNConv")},
+    **{name: f"write hr.nn.{name}" for name in ("GINEConv", "TransformerConv", "RGCNConv", "ClusterGCNConv")},
+    "HeteroConv": "write hr.nn.HeteroConv",
     # DGL
     "DGLGraph": "write hr.Graph.from_dgl(g)",
     "heterograph": "write hr.Graph.from_coo({edge_type: (src, dst)}, num_nodes={...})",
@@ -150,7 +151,7 @@ _MODEL = (
 
 #: Name of a layer of PyG or DGL, or of what makes models of them -> how to write it with blocks.
 _LAYERS: dict[str, str] = {
-    **dict.fromkeys(("HeteroConv", "HeteroGraphConv", "to_hetero", "to_hetero_with_bases", "RGCNConv"), _RELATIONS),
+    **dict.fromkeys(("HeteroGraphConv", "to_hetero", "to_hetero_with_bases"), _RELATIONS),
     **dict.fromkeys(("FastRGCNConv", "RelGraphConv", "HGTConv", "HANConv", "HeteroLinear"), _RELATIONS),
     "MessagePassing": "write a torch.nn.Module whose forward calls block.aggregate(x, reduce=...) or block.attend(...)",
     "GraphConv": "write hr.nn.GraphConv for that of PyG, hr.nn.GCNConv for that of DGL",

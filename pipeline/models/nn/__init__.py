@@ -49,7 +49,9 @@ from headrace.pipeline.models.nn.gat import GATConv
 from headrace.pipeline.models.nn.gatv2 import GATv2Conv
 from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.gin import GINConv, GINEConv
+from headrace.pipeline.models.nn.hetero import HeteroConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
+from headrace.pipeline.models.nn.rgcn import RGCNConv
 from headrace.pipeline.models.nn.sage import GraphConv, SAGEConv
 from headrace.pipeline.models.nn.transformer import TransformerConv
 from headrace.pipeline.plan.foreign_names import instead_of_layer
@@ -65,6 +67,8 @@ __all__ = [
     "GINEConv",
     "GraphConv",
     "GraphNorm",
+    "HeteroConv",
+    "RGCNConv",
     "SAGEConv",
     "TransformerConv",
     "mark_dynamic",

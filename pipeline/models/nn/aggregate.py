@@ -137,6 +137,12 @@ def without_padding(x: Tensor, block: Edges) -> Tensor:
     return zero_where_not(mask[: len(x)], x)  # destinations are the first sources
 
 
+def ends_without_padding(x: Tensor, block: Edges) -> Tensor:
+    """Return rows of destinations likewise, of a relation between two types, too, where they are no sources."""
+    mask = getattr(block, "_real_destinations", None) if is_block(block) else None
+    return x if mask is None else zero_where_not(mask, x)
+
+
 def own_rows(x: Tensor, block: Edges) -> Tensor:
     """Return the rows of destinations."""
     return x[: num_dst_of(block)]

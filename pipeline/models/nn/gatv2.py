@@ -15,6 +15,7 @@ from headrace.pipeline.models.nn.messages import (
     MessageEdges,
     both_ends,
     columns_of_ends,
+    each_end,
     edge_rows,
     graph_of,
     graph_with_loops,
@@ -100,7 +101,7 @@ class GATv2Conv(nn.Module):
             )
         self.concat, self.add_self_loops, self.share_weights = concat, add_self_loops, share_weights
         self.fill_value, self.negative_slope = fill_value, finite("GATv2Conv", "negative_slope", negative_slope)
-        of_sources, of_destinations = self.in_channels
+        of_sources, of_destinations = each_end(self.in_channels)
         if share_weights and of_sources != of_destinations:
             raise InputError(f"GATv2Conv: expected rows of equal columns to share weights, got {self.in_channels}")
         width = self.heads * self.out_channels

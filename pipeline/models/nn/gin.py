@@ -16,10 +16,10 @@ from headrace.pipeline.models.nn.aggregate import (
     aggregate,
     check_has_own_rows,
     columns,
+    ends_without_padding,
     finite,
     weight_of,
     with_own_rows,
-    without_padding,
 )
 from headrace.pipeline.models.nn.messages import MessageEdges, both_ends, edge_rows, graph_of, pass_messages
 
@@ -71,13 +71,16 @@ class GINConv(nn.Module):
                 reset()
         self.eps.data.fill_(self.initial_eps)
 
-    def forward(self, x: Tensor, block: Edges) -> Tensor:
-        """Return a row for each destination from x: [num_src, ...]."""
-        check_has_own_rows("GINConv", block)
-        _width("GINConv", x, block)
-        x, own = with_own_rows(x, block)
-        rows = without_padding(aggregate(block, x, "sum", weight_of(block)), block)
-        out: Tensor = self.nn(rows + (1 + self.eps) * without_padding(own, block))
+    def forward(self, x: Tensor | tuple[Tensor, Tensor], block: Edges) -> Tensor:
+        """Return a row for each destination from x: [num_src, ...], or a pair of it and [num_dst, ...]."""
+        width = _width("GINConv", x[0] if isinstance(x, tuple) else x, block)
+        if isinstance(x, tuple):
+            x, own = both_ends("GINConv", x, block, width)
+        else:
+            check_has_own_rows("GINConv", block)
+            x, own = with_own_rows(x, block)
+        rows = ends_without_padding(aggregate(block, x, "sum", weight_of(block)), block)
+        out: Tensor = self.nn(rows + (1 + self.eps) * ends_without_padding(own, block))
         return out
 
 
@@ -142,7 +145,7 @@ class GINEConv(GINConv):
             The features of the block's edges.
         """
         width = _width("GINEConv", x[0] if isinstance(x, tuple) else x, block)
-        x, own = both_ends("GINEConv", x, block, (width, width))
+        x, own = both_ends("GINEConv", x, block, width)
         attr = edge_rows("GINEConv", edge_attr, block, self.edge_dim or width)
         assert attr is not None  # without edge_dim, of the columns of rows
         weight = weight_of(block)

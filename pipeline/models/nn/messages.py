@@ -24,7 +24,6 @@ from headrace.pipeline.data.block_messages import (
     edges_without_padding,
     num_dst_of,
     num_src_of,
-    zero_where_not,
 )
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.by_parts.parts import Tables
@@ -38,6 +37,7 @@ from headrace.pipeline.models.nn.aggregate import (
     check_has_own_rows,
     check_input,
     columns,
+    ends_without_padding,
     is_block,
     own_rows,
     with_self_loops,
@@ -283,21 +283,30 @@ def _by_parts(graph: GraphShare, body: Body, sources: Tables, destinations: Tabl
     return Staged(body, sources, graph.parts, False, key, f"messages of {name}", destinations)()
 
 
-def columns_of_ends(layer: str, in_channels: int | tuple[int, int]) -> tuple[int, int]:
-    """Return the columns of rows of sources, and of destinations.
+#: Columns of the rows of both ends, or of those of sources and of destinations.
+Columns: TypeAlias = int | tuple[int, int]
+
+
+def columns_of_ends(layer: str, in_channels: Columns) -> Columns:
+    """Return the columns of rows as one size or two.
 
     Raises
     ------
     InputError
-        For other values than one size or two.
+        For other values.
     """
-    both = in_channels if isinstance(in_channels, tuple) and len(in_channels) == 2 else (in_channels, in_channels)
-    of_sources, of_destinations = (columns(layer, "in_channels", one) for one in both)
-    return of_sources, of_destinations
+    if isinstance(in_channels, tuple) and len(in_channels) == 2:
+        return columns(layer, "in_channels[0]", in_channels[0]), columns(layer, "in_channels[1]", in_channels[1])
+    return columns(layer, "in_channels", in_channels)
+
+
+def each_end(in_channels: Columns) -> tuple[int, int]:
+    """Return the columns of rows of sources, and of destinations."""
+    return in_channels if isinstance(in_channels, tuple) else (in_channels, in_channels)
 
 
 def both_ends(
-    layer: str, x: Tensor | tuple[Tensor, Tensor], block: Edges, in_channels: tuple[int, int]
+    layer: str, x: Tensor | tuple[Tensor, Tensor], block: Edges, in_channels: Columns
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of sources and of destinations, with 0 for padding.
 
@@ -306,7 +315,7 @@ def both_ends(
     InputError
         For rows of another number or width, and for one table where destinations are no sources.
     """
-    of_sources, of_destinations = in_channels
+    of_sources, of_destinations = each_end(in_channels)
     if not isinstance(x, tuple):
         if of_sources != of_destinations:
             raise InputError(
@@ -324,11 +333,10 @@ def both_ends(
     ):
         got = ", ".join(describe(one) if isinstance(one, Tensor) else type(one).__name__ for one in x)
         raise InputError(
-            f"{layer}: expected (x_src, x_dst) of {list(expected[0])} and {list(expected[1])}, a row for each source "
+            f"{layer}: expected (x_src, x_dst) of {expected[0]} and {expected[1]}, a row for each source "
             f"and each destination of the block, got ({got})"
         )
-    mask = getattr(block, "dst_mask", None) if is_block(block) else None
-    return without_padding(x[0], block), x[1] if mask is None else zero_where_not(mask, x[1])
+    return without_padding(x[0], block), ends_without_padding(x[1], block)
 
 
 def edge_rows(layer: str, edge_attr: Tensor | None, block: Edges, edge_dim: int | None) -> Tensor | None:

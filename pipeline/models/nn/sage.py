@@ -17,25 +17,35 @@ from headrace.pipeline.models.nn.aggregate import (
     check_dtype,
     check_input,
     columns,
+    ends_without_padding,
     is_block,
     sum_of_products,
     weight_of,
     with_own_rows,
-    without_padding,
 )
-from headrace.pipeline.models.nn.messages import both_ends, columns_of_ends, graph_of, weights_of_edges
+from headrace.pipeline.models.nn.messages import (
+    Columns,
+    both_ends,
+    columns_of_ends,
+    each_end,
+    graph_of,
+    weights_of_edges,
+)
 
 
 class SAGEConv(nn.Module):
     """GraphSAGE (arXiv 1706.02216): ``lin_l(aggregate of the neighbours' rows) + lin_r(own row)``.
 
     PyG's ``SAGEConv(in_channels, out_channels, aggr)`` with the same parameters, ``lin_l.weight``, ``lin_l.bias`` and
-    ``lin_r.weight``, computes the same if blocks have no weights. With weights, means and sums are weighted, unlike
-    PyG's: a mean is then the Hajek estimate of the mean over all neighbours. A maximum is over the sampled neighbours.
+    ``lin_r.weight``, and those of ``lin`` to project rows, computes the same if blocks have no weights. With weights,
+    means and sums are weighted, unlike PyG's: a mean is then the Hajek estimate of the mean over all neighbours. A
+    maximum is over the sampled neighbours; of projected rows it is the paper's pooling, ``aggr="max", project=True``.
 
     Parameters
     ----------
-    in_channels, out_channels
+    in_channels
+        Columns; a pair for those of sources and of destinations.
+    out_channels
         Columns.
     aggr : {"mean", "sum", "max"}
         Among equal maxima the first edge gets the gradient.
@@ -45,6 +55,8 @@ class SAGEConv(nn.Module):
         Whether the node's own row is added, through `lin_r`.
     bias
         Whether `lin_l` has a bias.
+    project
+        Whether ``relu(lin(row))`` is aggregated in the place of rows. A keyword, as it stands before `bias` in PyG's.
 
     Raises
     ------
@@ -52,45 +64,62 @@ class SAGEConv(nn.Module):
         For an unknown `aggr`, and sizes below 1; when called, for a wrong shape or dtype of `x`.
     """
 
+    lin: nn.Linear | None
+
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Columns,
         out_channels: int,
         aggr: Literal["mean", "sum", "max"] = "mean",
         normalize: bool = False,
         root_weight: bool = True,
         bias: bool = True,
+        *,
+        project: bool = False,
     ) -> None:
         super().__init__()
         if not is_one_of(aggr, ("mean", "sum", "max")):
             raise InputError(f'SAGEConv: expected aggr "mean", "sum" or "max", got {aggr!r}')
-        in_channels = columns("SAGEConv", "in_channels", in_channels)
-        out_channels = columns("SAGEConv", "out_channels", out_channels)
-        check_switches("SAGEConv", normalize=normalize, root_weight=root_weight, bias=bias)
-        self.in_channels, self.out_channels = in_channels, out_channels
+        check_switches("SAGEConv", normalize=normalize, root_weight=root_weight, bias=bias, project=project)
+        self.in_channels = columns_of_ends("SAGEConv", in_channels)
+        self.out_channels = columns("SAGEConv", "out_channels", out_channels)
         self.aggr: Literal["mean", "sum", "max"] = aggr
         self.normalize, self.root_weight = normalize, root_weight
-        self.lin_l = nn.Linear(in_channels, out_channels, bias=bias)
+        of_sources, of_destinations = each_end(self.in_channels)
+        self.lin = nn.Linear(of_sources, of_sources) if project else None
+        self.lin_l = nn.Linear(of_sources, self.out_channels, bias=bias)
         if root_weight:
-            self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
+            self.lin_r = nn.Linear(of_destinations, self.out_channels, bias=False)
 
     def reset_parameters(self) -> None:
         """Draw new parameters."""
+        if self.lin is not None:
+            self.lin.reset_parameters()
         self.lin_l.reset_parameters()
         if self.root_weight:
             self.lin_r.reset_parameters()
 
-    def forward(self, x: Tensor, block: Edges) -> Tensor:
-        """Return [num_dst, out_channels] from x: [num_src, in_channels]."""
-        check_input("SAGEConv", x, block, self.in_channels)
-        check_dtype("SAGEConv", x, self.lin_l)
+    def forward(self, x: Tensor | tuple[Tensor, Tensor], block: Edges) -> Tensor:
+        """Return [num_dst, out_channels] from x: [num_src, in_channels], or from a pair.
+
+        A pair is [num_src, in_channels[0]] and [num_dst, in_channels[1]], for destinations that are not the first
+        sources.
+        """
         weight = None if self.aggr == "max" else weight_of(block)
-        if self.root_weight:
-            x, own = with_own_rows(x, block)
-            rows = without_padding(aggregate(block, x, self.aggr, weight), block)
-            out = sum_of_products(self.lin_l, rows, self.lin_r, without_padding(own, block))
+        if isinstance(x, tuple) or isinstance(self.in_channels, tuple) or self.lin is not None:
+            x, own = both_ends("SAGEConv", x, block, self.in_channels)
+            check_dtype("SAGEConv", x, self.lin_l)
+            x = x if self.lin is None else self.lin(x).relu()
         else:
-            out = self.lin_l(without_padding(aggregate(block, x, self.aggr, weight), block))
+            check_input("SAGEConv", x, block, self.in_channels)
+            check_dtype("SAGEConv", x, self.lin_l)
+            x, own = with_own_rows(x, block) if self.root_weight else (x, x)
+        rows = ends_without_padding(aggregate(block, x, self.aggr, weight), block)
+        out: Tensor
+        if self.root_weight:
+            out = sum_of_products(self.lin_l, rows, self.lin_r, ends_without_padding(own, block))
+        else:
+            out = self.lin_l(rows)
         return functional.normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
@@ -136,7 +165,7 @@ class GraphConv(nn.Module):
         self.in_channels = columns_of_ends("GraphConv", in_channels)
         self.out_channels = columns("GraphConv", "out_channels", out_channels)
         self.aggr: Reduce = "sum" if aggr == "add" else aggr
-        of_sources, of_destinations = self.in_channels
+        of_sources, of_destinations = each_end(self.in_channels)
         self.lin_rel = nn.Linear(of_sources, self.out_channels, bias=bias)
         self.lin_root = nn.Linear(of_destinations, self.out_channels, bias=False)
 
@@ -169,7 +198,7 @@ class GraphConv(nn.Module):
             out = aggregate(block, rows, "sum", weight) / counts[:, None]
         else:
             out = aggregate(block, rows, self.aggr, weight)
-        return sum_of_products(self.lin_rel, without_padding(as_narrow_as(out, x), block), self.lin_root, own)
+        return sum_of_products(self.lin_rel, ends_without_padding(as_narrow_as(out, x), block), self.lin_root, own)
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""

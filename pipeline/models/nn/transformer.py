@@ -15,6 +15,7 @@ from headrace.pipeline.models.nn.messages import (
     MessageEdges,
     both_ends,
     columns_of_ends,
+    each_end,
     edge_rows,
     graph_of,
     pass_messages,
@@ -81,7 +82,7 @@ class TransformerConv(nn.Module):
         check_switches("TransformerConv", concat=concat, beta=beta, bias=bias, root_weight=root_weight)
         self.concat, self.root_weight = concat, root_weight
         self.beta = beta and root_weight
-        of_sources, of_destinations = self.in_channels
+        of_sources, of_destinations = each_end(self.in_channels)
         width = self.heads * self.out_channels
         self.lin_key = nn.Linear(of_sources, width, bias=bias)
         self.lin_query = nn.Linear(of_destinations, width, bias=bias)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.pipeline.models.nn.rgcn import transform_by_type
 from headrace.pipeline.models.sar.any_dgl import AnyDglLayer
 from headrace.pipeline.models.sar.replaced_layer import (
     ReplacedLayer,
     attend_transformed,
     scores,
-    transform_by_type,
 )
 
 
@@ -66,7 +66,7 @@ class RelGraphConv(ReplacedLayer):
         types = etypes if isinstance(etypes, Tensor) else torch.as_tensor(etypes, device="cpu")
         typed = graph.by_type(types, linear.num_types)
         groups = typed.aggregate(feat, weight=None if norm is None else norm.reshape(-1).to(feat.dtype))
-        out = transform_by_type(typed, groups, weight, graph.num_dst)
+        out = transform_by_type(groups, typed.destinations, typed.sizes, weight, graph.num_dst)
         if own.layer_norm:
             out = own.layer_norm_weight(out)
         if own.bias:

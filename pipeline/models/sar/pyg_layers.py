@@ -10,12 +10,12 @@ from torch import Tensor
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.message_graph import Reduce, factor_of_degrees, loop_values, with_loops
+from headrace.pipeline.models.nn.rgcn import transform_by_type
 from headrace.pipeline.models.sar.replaced_layer import (
     ReplacedLayer,
     attend_transformed,
     scaled,
     scores,
-    transform_by_type,
 )
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -156,7 +156,8 @@ class RGCNConv(PygLayer):
             weight = torch.einsum("rb,bio->rio", own.comp, weight)
         typed = graph.by_type(edge_type, own.num_relations)
         reduce: Any = REDUCTIONS[own.aggr]
-        out = transform_by_type(typed, typed.aggregate(x, reduce=reduce), weight, graph.num_dst)
+        groups = typed.aggregate(x, reduce=reduce)
+        out = transform_by_type(groups, typed.destinations, typed.sizes, weight, graph.num_dst)
         if own.root is not None:
             out = out + x @ own.root
         return out if own.bias is None else out + own.bias

@@ -14,7 +14,6 @@ from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.aggregate.precision import widened
 from headrace.ops.errors import InputError
 from headrace.pipeline.models.recomputation import DropoutKeys, may_be_recomputed
-from headrace.pipeline.models.sar.derived import TypedEdges
 from headrace.pipeline.models.sar.rounds import inside
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -101,33 +100,6 @@ def scores(rows: Tensor, weight: Tensor, vectors: Tensor) -> Tensor:
     """
     heads, width = vectors.shape[1:]
     return rows @ torch.einsum("hc,hcd->dh", vectors[0], weight.view(heads, width, -1))
-
-
-def transform_by_type(typed: TypedEdges, groups: Tensor, weight: Tensor, num_dst: int) -> Tensor:
-    """Add up rows of groups, each multiplied by the matrix of its type.
-
-    Parameters
-    ----------
-    typed
-        The groups.
-    groups: [num_groups, num_in]
-        A row for each.
-    weight: [num_types, num_in, num_out] or [num_types, num_blocks, num_in / num_blocks, num_out / num_blocks]
-        A matrix of each type, or the blocks on its diagonal.
-    num_dst
-        Rows of the result.
-    """
-    num_out = weight.shape[-1] * (weight.shape[1] if weight.dim() == 4 else 1)
-    out = groups.new_zeros(num_dst, num_out)
-    pieces = zip(groups.split(typed.sizes), typed.destinations.split(typed.sizes), weight.unbind(0), strict=True)  # type: ignore[no-untyped-call]
-    for rows, destinations, matrix in pieces:
-        if matrix.dim() == 3:
-            blocks = rows.view(len(rows), matrix.shape[0], matrix.shape[1])
-            transformed = torch.einsum("nbi,bio->nbo", blocks, matrix).reshape(len(rows), num_out)
-        else:
-            transformed = rows @ matrix
-        out = out.index_add(0, destinations, widened(transformed))
-    return out
 
 
 def attend_transformed(

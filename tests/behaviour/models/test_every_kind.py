@@ -73,6 +73,7 @@ PNA: dict[str, Any] = {"aggregators": ["mean", "min", "max", "std"], "scalers": 
 
 CASES = {
     "SAGEConv": Case(lambda: pyg.SAGEConv(WIDTH, WIDTH)),
+    "SAGEConv, pool": Case(lambda: pyg.SAGEConv(WIDTH, WIDTH, aggr="max", project=True)),
     "SAGEConv, max": Case(lambda: pyg.SAGEConv(WIDTH, WIDTH, aggr="max")),
     "GCNConv": Case(lambda: pyg.GCNConv(WIDTH, WIDTH), call="rows"),
     "GCNConv, weighted": Case(lambda: pyg.GCNConv(WIDTH, WIDTH), ("weight",), call="rows"),
@@ -96,12 +97,14 @@ CASES = {
 OURS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "SAGEConv": (lambda: hr.nn.SAGEConv(WIDTH, WIDTH), "SAGEConv"),
     "SAGEConv, max": (lambda: hr.nn.SAGEConv(WIDTH, WIDTH, aggr="max"), "SAGEConv, max"),
+    "SAGEConv, pool": (lambda: hr.nn.SAGEConv(WIDTH, WIDTH, aggr="max", project=True), "SAGEConv, pool"),
     "GCNConv": (lambda: hr.nn.GCNConv(WIDTH, WIDTH), "GCNConv"),
     "GCNConv, weighted": (lambda: hr.nn.GCNConv(WIDTH, WIDTH), "GCNConv, weighted"),
     "GINConv": (lambda: hr.nn.GINConv(mlp(), train_eps=True), "GINConv"),
     "GINEConv": (lambda: hr.nn.GINEConv(mlp(), edge_dim=3), "GINEConv"),
     "GraphConv": (lambda: hr.nn.GraphConv(WIDTH, WIDTH), "GraphConv"),
     "GATv2Conv": (lambda: of_heads(hr.nn.GATv2Conv, edge_dim=3), "GATv2Conv"),
+    "RGCNConv": (lambda: hr.nn.RGCNConv(WIDTH, WIDTH, 4, num_bases=2), "RGCNConv"),
     "TransformerConv": (lambda: of_heads(hr.nn.TransformerConv, edge_dim=3, beta=True), "TransformerConv"),
 }
 CASES |= {f"hr.nn.{name}": Case(make, CASES[like].edges, "block", CASES[like]) for name, (make, like) in OURS.items()}

@@ -15,7 +15,8 @@ from headrace.testing import LocalGroup
 
 from plans import NUM_NODES, PLANS, graph, items, store
 
-SIZED = (hr.nn.ClusterGCNConv, hr.nn.GATConv, hr.nn.GCNConv, hr.nn.SAGEConv)
+OF_ONE_WIDTH = (hr.nn.ClusterGCNConv, hr.nn.GATConv, hr.nn.GCNConv)
+SIZED = (*OF_ONE_WIDTH, hr.nn.GATv2Conv, hr.nn.GraphConv, hr.nn.SAGEConv, hr.nn.TransformerConv)
 NAN, INFINITE = math.nan, math.inf
 BLOCK = hr.Block(torch.tensor([0, 1]), torch.tensor([1]), 2, 1)
 ROWS = torch.ones(2, 4)
@@ -23,11 +24,19 @@ ROWS = torch.ones(2, 4)
 
 @pytest.mark.parametrize("layer", SIZED)
 @pytest.mark.parametrize("name", ["in_channels", "out_channels"])
-@pytest.mark.parametrize("size", [0, -1, 1 << 40, 2.5, "2", None, True, (3, 3)])
+@pytest.mark.parametrize("size", [0, -1, 1 << 40, 2.5, "2", None, True, (3, 3, 3)])
 def test_sizes_of_layers(layer, name, size):
     words = f"{layer.__name__}: expected {name} to be (one|an) integer (of at least 1|from 1 to .*), got"
     with pytest.raises(hr.InputError, match=words):
         layer(**{"in_channels": 3, "out_channels": 2, name: size})
+
+
+@pytest.mark.parametrize("layer", SIZED)
+def test_sizes_of_both_ends(layer):
+    with pytest.raises(hr.InputError, match=r"expected in_channels(\[1\])? to be (one|an) integer"):
+        layer((3, 3) if layer in OF_ONE_WIDTH else (3, 0), 2)
+    with pytest.raises(hr.InputError, match="expected out_channels to be one integer of at least 1"):
+        layer(3, (2, 2))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,11 @@ def test_sizes_of_layers(layer, name, size):
         *((hr.nn.GATConv, "dropout", value) for value in (NAN, 1, -0.1, "a", None, True)),
         *((hr.nn.ClusterGCNConv, "diag_lambda", value) for value in (NAN, -INFINITE, "a", None)),
         *((layer, "bias", 3) for layer in SIZED),
+        *((layer, "dropout", 1) for layer in (hr.nn.GATv2Conv, hr.nn.TransformerConv)),
+        *((hr.nn.GATv2Conv, "fill_value", value) for value in ("max", None)),
+        (hr.nn.GraphConv, "aggr", "median"),
+        (hr.nn.SAGEConv, "project", 1),
+        (hr.nn.TransformerConv, "beta", 1),
         (hr.nn.GATConv, "concat", "no"),
         (hr.nn.GATConv, "add_self_loops", None),
         (hr.nn.GCNConv, "improved", 2),

@@ -100,6 +100,9 @@ LAYERS: dict[str, tuple[Callable[[Any], nn.Module], list[Callable[[hr.Block], Te
     "GraphConv, mean": (lambda of: of.GraphConv(WIDTH, 4, aggr="mean", bias=False), [weight]),
     "GINEConv": (lambda of: of.GINEConv(mlp(), 0.5, edge_dim=EDGE_WIDTH), [attr]),
     "GINEConv, without edge_dim": (lambda of: of.GINEConv(mlp(), train_eps=True), [lambda block: attr(block, WIDTH)]),
+    "SAGEConv, pool": (lambda of: of.SAGEConv(WIDTH, 4, project=True), []),
+    "GINConv": (lambda of: of.GINConv(mlp(), train_eps=True), []),
+    "SAGEConv": (lambda of: of.SAGEConv(WIDTH, 4), []),
     "GATv2Conv": (lambda of: of.GATv2Conv(WIDTH, 4, 2, edge_dim=EDGE_WIDTH), [attr]),
     "GATv2Conv, loops of sums": (lambda of: of.GATv2Conv(WIDTH, 4, edge_dim=EDGE_WIDTH, fill_value="add"), [attr]),
     "GATv2Conv, loops of numbers": (
@@ -118,6 +121,41 @@ LAYERS: dict[str, tuple[Callable[[Any], nn.Module], list[Callable[[hr.Block], Te
     "TransformerConv, without own rows": (lambda of: of.TransformerConv(WIDTH, 4, root_weight=False), []),
 }
 
+RELATIONS = {
+    "RGCNConv": {},
+    "RGCNConv, bases": {"num_bases": 2, "aggr": "sum"},
+    "RGCNConv, blocks": {"num_blocks": 2, "root_weight": False, "bias": False},
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("name", RELATIONS)
+@pytest.mark.parametrize("pair", [False, True], ids=["one table", "both ends"])
+def test_relations_are_those_of_pyg(name, kind, pair):
+    """Some types have no edges, of most destinations."""
+    block, options = BLOCKS[kind], RELATIONS[name]
+    types = torch.randint(0, 3, (block.num_edges,), generator=torch.Generator().manual_seed(7))
+    rows = [drawn(NUM_SRC, 6), drawn(NUM_DST, 6, seed=6)][: 1 + pair]
+    layers = (of.RGCNConv(6, 4, 5, **options).double() for of in (hr.nn, pyg))
+    compare(*layers, block, [*rows, types], pair=pair)
+
+
+def test_weights_count_by_relation():
+    torch.manual_seed(0)
+    layer = hr.nn.RGCNConv(WIDTH, 4, 2).double()
+    once = block_of([7, 8, 6], [0, 0, 0], weight=torch.tensor([2.0, 1.0, 3.0]))
+    repeated = block_of([7, 7, 8, 6, 6, 6], [0] * 6)
+    x = drawn(NUM_SRC, WIDTH)
+    types = torch.tensor([0, 0, 1])
+    assert off(layer(x, once, types), layer(x, repeated, torch.tensor([0, 0, 0, 1, 1, 1]))) <= 1e-12
+
+
+def test_types_out_of_range_are_refused():
+    with pytest.raises(hr.InputError, match=r"expected edge_type in \[0, 2\), got 0 to 2; pass num_relations="):
+        hr.nn.RGCNConv(2, 2, 2)(torch.zeros(NUM_SRC, 2), block_of([0, 1], [0, 1]), torch.tensor([0, 2]))
+    with pytest.raises(hr.InputError, match=r"expected edge_type, .* for edges without types, got none"):
+        hr.nn.RGCNConv(2, 2, 2)(torch.zeros(NUM_SRC, 2), block_of([0, 1], [0, 1]))
+
 
 @pytest.mark.parametrize("kind", BLOCKS)
 @pytest.mark.parametrize("name", LAYERS)
@@ -129,10 +167,17 @@ def test_it_is_that_of_pyg(name, kind, pair):
     compare(make(hr.nn).double(), make(pyg).double(), block, rows + [one(block) for one in values], pair=pair)
 
 
-def test_both_ends_have_their_own_columns():
+@pytest.mark.parametrize("name", ["GraphConv", "SAGEConv", "GATv2Conv", "TransformerConv"])
+def test_both_ends_have_their_own_columns(name):
     block = BLOCKS["all kinds"]
     inputs = [drawn(NUM_SRC, WIDTH), drawn(NUM_DST, 7)]
-    compare(hr.nn.GraphConv((WIDTH, 7), 4).double(), pyg.GraphConv((WIDTH, 7), 4).double(), block, inputs, pair=True)
+    compare(
+        getattr(hr.nn, name)((WIDTH, 7), 4).double(),
+        getattr(pyg, name)((WIDTH, 7), 4).double(),
+        block,
+        inputs,
+        pair=True,
+    )
 
 
 @pytest.mark.parametrize("aggr", ["max", "min"])
