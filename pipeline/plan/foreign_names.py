@@ -84,7 +84,7 @@ INSTEAD: dict[str, str] = {
     "NegativeSampling": _NEGATIVES,
     "negative_sampling": _NEGATIVES,
     "trim_to_layer": "write headrace.pyg.trim_to_layer; batch.blocks are trimmed already",
-    **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GATv2Conv", "GINConv")},
+    **{name: f"write hr.nn.{name}" for name in ("SAGEConv", "GCNConv", "GATConv", "GATv2Conv", "GINConv", "PNAConv")},
     **{name: f"write hr.nn.{name}" for name in ("GINEConv", "TransformerConv", "RGCNConv", "ClusterGCNConv")},
     "HeteroConv": "write hr.nn.HeteroConv",
     # DGL

@@ -51,6 +51,7 @@ from headrace.pipeline.models.nn.gcn import ClusterGCNConv, GCNConv
 from headrace.pipeline.models.nn.gin import GINConv, GINEConv
 from headrace.pipeline.models.nn.hetero import HeteroConv
 from headrace.pipeline.models.nn.norms import BatchNorm, GraphNorm
+from headrace.pipeline.models.nn.pna import PNAConv
 from headrace.pipeline.models.nn.rgcn import RGCNConv
 from headrace.pipeline.models.nn.sage import GraphConv, SAGEConv
 from headrace.pipeline.models.nn.transformer import TransformerConv
@@ -68,6 +69,7 @@ __all__ = [
     "GraphConv",
     "GraphNorm",
     "HeteroConv",
+    "PNAConv",
     "RGCNConv",
     "SAGEConv",
     "TransformerConv",

@@ -104,6 +104,10 @@ OURS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "GINEConv": (lambda: hr.nn.GINEConv(mlp(), edge_dim=3), "GINEConv"),
     "GraphConv": (lambda: hr.nn.GraphConv(WIDTH, WIDTH), "GraphConv"),
     "GATv2Conv": (lambda: of_heads(hr.nn.GATv2Conv, edge_dim=3), "GATv2Conv"),
+    "PNAConv": (
+        lambda: hr.nn.PNAConv(WIDTH, WIDTH, **PNA, deg=torch.bincount(graph().in_degrees()), edge_dim=3),
+        "PNAConv",
+    ),
     "RGCNConv": (lambda: hr.nn.RGCNConv(WIDTH, WIDTH, 4, num_bases=2), "RGCNConv"),
     "TransformerConv": (lambda: of_heads(hr.nn.TransformerConv, edge_dim=3, beta=True), "TransformerConv"),
 }

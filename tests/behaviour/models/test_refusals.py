@@ -110,6 +110,34 @@ LAYERS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: hr.nn.GATConv(4, 2, edge_dim=5)(ROWS, BLOCK, torch.ones(1, 3)),
         r"expected edge_attr of \[1, 5\]",
     ),
+    "PNAConv, aggregators": (
+        lambda: hr.nn.PNAConv(4, 2, ["median"], ["identity"], torch.ones(3)),
+        "expected aggregators to be a list of mean, min",
+    ),
+    "PNAConv, scalers": (
+        lambda: hr.nn.PNAConv(4, 2, ["mean"], "identity", torch.ones(3)),
+        "expected scalers to be a list of identity",
+    ),
+    "PNAConv, deg": (
+        lambda: hr.nn.PNAConv(4, 2, ["mean"], ["identity"], torch.zeros(3)),
+        "expected deg with the number of nodes",
+    ),
+    "PNAConv, towers": (
+        lambda: hr.nn.PNAConv(4, 3, ["mean"], ["identity"], torch.ones(3), towers=2),
+        "expected columns that 2 towers divide",
+    ),
+    "PNAConv, weights": (
+        lambda: hr.nn.PNAConv(4, 2, ["mean"], ["identity"], torch.ones(3))(
+            ROWS, hr.Block(BLOCK.indptr, BLOCK.indices, 2, 1, weight=torch.ones(1))
+        ),
+        "expected a block without importance weights",
+    ),
+    "RGCNConv, bases and blocks": (lambda: hr.nn.RGCNConv(4, 2, 3, 2, 2), "expected num_bases or num_blocks"),
+    "RGCNConv, blocks": (lambda: hr.nn.RGCNConv(4, 3, 3, num_blocks=2), "that 2 blocks divide"),
+    "GINEConv, columns": (
+        lambda: hr.nn.GINEConv(torch.nn.Tanh(), edge_dim=2),
+        "expected nn that begins with a module with in_features",
+    ),
     "edge_attr without edge_dim": (lambda: hr.nn.GATConv(4, 2)(ROWS, BLOCK, torch.ones(1, 3)), "pass edge_dim="),
     "edge_weight": (lambda: hr.nn.GCNConv(4, 2)(ROWS, BLOCK, torch.ones(3)), r"expected edge_weight of \[1\]"),
     "mark_dynamic": (

@@ -103,18 +103,20 @@ MODELS = {
     "transformer": lambda: Layers(hr.nn.TransformerConv(6, 4, edge_dim=2, beta=True)),
     "graph": lambda: Layers(hr.nn.GraphConv(6, 4)),
     "gine": lambda: Layers(hr.nn.GINEConv(nn.Linear(6, 4), edge_dim=2)),
+    "pool": lambda: Layers(hr.nn.SAGEConv(6, 4, "max", project=True)),
+    "pna": lambda: Layers(hr.nn.PNAConv(6, 4, ["mean", "std"], ["identity", "linear"], torch.ones(4), edge_dim=2)),
     "rgcn": lambda: Layers(RGCN(6, 4)),
     "max": lambda: Layers(hr.nn.SAGEConv(6, 4, "max", normalize=True)),
     "cluster": lambda: Layers(hr.nn.ClusterGCNConv(6, 4)),
 }
-RARE = {"max", "cluster", "rgcn", "transformer", "graph", "gine"}
+RARE = {"max", "cluster", "rgcn", "transformer", "graph", "gine", "pool", "pna"}
 
 
 def calls_of(name):
     for batch in batches():
         generator = torch.Generator().manual_seed(2)
         blocks, more = batch.blocks, ()
-        if name in ("gat", "gatv2", "transformer", "gine"):
+        if name in ("gat", "gatv2", "transformer", "gine", "pna"):
             more = (tuple(torch.randn(block.num_edges, 2, generator=generator) for block in blocks),)
         if name in ("gat", "gcn", "gatv2", "gine"):
             weights = [torch.rand(block.num_edges, generator=generator) + 0.1 for block in blocks]

@@ -121,6 +121,52 @@ LAYERS: dict[str, tuple[Callable[[Any], nn.Module], list[Callable[[hr.Block], Te
     "TransformerConv, without own rows": (lambda of: of.TransformerConv(WIDTH, 4, root_weight=False), []),
 }
 
+DEGREES = torch.tensor([2, 3, 4, 0, 1])
+PNA: dict[str, dict[str, Any]] = {
+    "all": {
+        "aggregators": ["mean", "min", "max", "std", "var", "sum"],
+        "scalers": ["identity", "amplification", "attenuation", "linear", "inverse_linear"],
+    },
+    "towers": {"aggregators": ["mean", "std"], "scalers": ["identity"], "towers": 2, "edge_dim": EDGE_WIDTH},
+    "divided": {
+        "aggregators": ["max", "var"],
+        "scalers": ["attenuation"],
+        "towers": 2,
+        "divide_input": True,
+        "pre_layers": 2,
+        "post_layers": 3,
+        "train_norm": True,
+    },
+}
+
+
+class OfDestinations(nn.Module):
+    """PyG's PNAConv, which takes one table, with the rows of destinations alone."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def load_state_dict(self, state: Any) -> None:
+        self.conv.load_state_dict(state)
+
+    def state_dict(self) -> Any:
+        return self.conv.state_dict()
+
+    def forward(self, x: tuple[Tensor, Tensor], edge_index: Tensor, *values: Tensor) -> Tensor:
+        return self.conv(x[0], edge_index, *values)[:NUM_DST]
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("name", PNA)
+def test_aggregates_and_scalers_are_those_of_pyg(name, kind):
+    block, options = BLOCKS[kind], PNA[name]
+    torch.manual_seed(0)
+    ours, theirs = (of.PNAConv(6, 4, deg=DEGREES, **options).double() for of in (hr.nn, pyg))
+    values = [attr(block)] if "edge_dim" in options else []
+    compare(ours, OfDestinations(theirs), block, [drawn(NUM_SRC, 6), *values])
+
+
 RELATIONS = {
     "RGCNConv": {},
     "RGCNConv, bases": {"num_bases": 2, "aggr": "sum"},

@@ -60,6 +60,8 @@ LAYERS = {
     "gatv2": lambda inputs, outputs: hr.nn.GATv2Conv(inputs, outputs // 2, heads=2),
     "transformer": lambda inputs, outputs: hr.nn.TransformerConv(inputs, outputs // 2, heads=2),
     "graph": hr.nn.GraphConv,
+    "pool": lambda *columns: hr.nn.SAGEConv(*columns, aggr="max", project=True),
+    "pna": lambda *columns: hr.nn.PNAConv(*columns, ["mean", "max", "std"], ["amplification"], torch.ones(4), towers=2),
 }
 EXACT = ("sage", "sage, sum", "sage, max", "gin")
 
@@ -259,10 +261,11 @@ class OfEdges(nn.Module):
             "gatv2": lambda: hr.nn.GATv2Conv(6, 4, edge_dim=2),
             "transformer": lambda: hr.nn.TransformerConv(6, 4, edge_dim=2),
             "gine": lambda: hr.nn.GINEConv(nn.Linear(6, 4), edge_dim=2),
+            "pna": lambda: hr.nn.PNAConv(6, 4, ["mean", "std"], ["linear"], torch.ones(4), edge_dim=2),
         }.get(name, nn.Identity)()
 
     def forward(self, x, block, edge):
-        if self.name in ("gat", "gatv2", "transformer", "gine"):
+        if self.name in ("gat", "gatv2", "transformer", "gine", "pna"):
             return self.conv(x, block, edge)
         if self.name.startswith("gcn"):
             return self.conv(x, block, edge[:, 0])
@@ -273,7 +276,7 @@ class OfEdges(nn.Module):
         return block.aggregate(rows, reduce=self.name, weight=edge[:, 0])
 
 
-OF_EDGES = ["gcn", "gcn, given norm", "gat", "gatv2", "transformer", "gine", "attend", "sum", "mean", "max"]
+OF_EDGES = ["gcn", "gcn, given norm", "gat", "gatv2", "transformer", "gine", "pna", "attend", "sum", "mean", "max"]
 COMPILED = pytest.param(
     True,
     marks=[
