@@ -151,8 +151,9 @@ _MODEL = (
 
 #: Name of a layer of PyG or DGL, or of what makes models of them -> how to write it with blocks.
 _LAYERS: dict[str, str] = {
-    **dict.fromkeys(("HeteroGraphConv", "to_hetero", "to_hetero_with_bases"), _RELATIONS),
-    **dict.fromkeys(("FastRGCNConv", "RelGraphConv", "HGTConv", "HANConv", "HeteroLinear"), _RELATIONS),
+    **dict.fromkeys(("HeteroGraphConv", "to_hetero"), "write hr.nn.HeteroConv, with a layer for each edge type"),
+    **dict.fromkeys(("FastRGCNConv", "RelGraphConv"), "write hr.nn.RGCNConv"),
+    **dict.fromkeys(("HGTConv", "HANConv", "HeteroLinear", "to_hetero_with_bases"), _RELATIONS),
     "MessagePassing": "write a torch.nn.Module whose forward calls block.aggregate(x, reduce=...) or block.attend(...)",
     "GraphConv": "write hr.nn.GraphConv for that of PyG, hr.nn.GCNConv for that of DGL",
     **dict.fromkeys(("GraphSAGE", "GCN", "GAT", "GIN", "BasicGNN"), _MODEL),

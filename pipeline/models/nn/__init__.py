@@ -1,10 +1,13 @@
-"""Layers on blocks: those of PyG, with most of its parameters, over kernels that write no message per edge.
+"""Layers on blocks: those of PyG, with most of its parameters, on every kind of block and over graphs in shards.
 
 A layer is called as ``conv(x, block)``, where `x` has a row for each source of the block; it returns a row for each
 destination. PyG's layer is called as ``conv((x, x[:num_dst]), edge_index, size=...)``. Parameters have the names and
-shapes of PyG's layers of the same class, so ``load_state_dict`` accepts theirs. Aggregations and their gradients do not
-depend on the number of threads, which is torch's (``torch.set_num_threads``), or on the device: GPUs have the same
-kernels. A GPU without CuPy, and other devices, use operations of torch, which write messages.
+shapes of PyG's layers of the same class, so ``load_state_dict`` accepts theirs. Kernels that write no message per edge
+compute `SAGEConv`, `GraphConv`, `GCNConv`, `GATConv`, `GINConv`, `RGCNConv` and `ClusterGCNConv`; `GATv2Conv`,
+`GINEConv`, `PNAConv` and `TransformerConv`, whose messages depend on more than a row and a weight, write them. Where
+ranks share edges, and over shards, those of one part are in memory. Aggregations and their gradients do not depend on
+the number of threads, which is torch's (``torch.set_num_threads``), or on the device: GPUs have the same kernels. A GPU
+without CuPy, and other devices, use operations of torch, which write messages.
 
 Rows of float16 and bfloat16 are added up in float32 and come back as they were given. Under ``torch.autocast`` layers
 that end in a product of matrices (`SAGEConv`, `GINConv`, `ClusterGCNConv`) return its dtype, and others float32.
@@ -26,12 +29,14 @@ Where it differs:
 - *GAT.* In ``GATConv`` each destination attends to itself, as in PyG's. In DGL's it does not; use
   ``add_self_loops=False``. The output of a destination without edges is then the bias, where DGL's layer refuses the
   graph. Dropout draws other numbers than PyG and DGL. There is no ``feat_drop`` of DGL: call a dropout yourself.
-- *Parameters.* ``in_channels`` is one number: no -1, for lazy layers, and no pair. There is no ``project`` of PyG's
-  `SAGEConv`, ``cached`` of `GCNConv`, ``residual`` and ``fill_value`` of `GATConv`, and ``aggr`` is no list.
-- *SAGE, GIN.* As PyG's, and as DGL's ``SAGEConv("mean")`` and ``GINConv``. ``aggr`` is only "mean", "sum" or "max", and
-  GIN only sums.
-- *Two node types.* In a relation between two types (``block.relation(edge_type)``) destinations are not sources, so
-  layers that read a node's own row refuse it; PyG's and DGL's take a pair ``(x_src, x_dst)``.
+- *Parameters.* ``in_channels`` has no -1, for lazy layers. There is no ``cached`` of `GCNConv`, ``residual`` and
+  ``fill_value`` of `GATConv`, ``act`` of `PNAConv`, rows by number of `RGCNConv`, and ``aggr`` is no list.
+- *SAGE, GIN.* As PyG's, and as DGL's ``GINConv`` and ``SAGEConv`` of "mean" and "pool" (``aggr="max", project=True``).
+  ``aggr`` of `SAGEConv` is only "mean", "sum" or "max", and GIN only sums.
+- *GraphConv.* It is PyG's; DGL's layer of this name is `GCNConv`.
+- *Two node types.* In a relation between two types (``block.relation(edge_type)``) destinations are not sources. There
+  `SAGEConv`, `GraphConv`, `GINConv`, `GINEConv`, `GATv2Conv`, `TransformerConv` and `RGCNConv` take a pair,
+  ``conv((x_src, x_dst), block)``, as PyG's do; the others refuse it. `HeteroConv` has a layer for each relation.
 
 >>> import headrace as hr, torch
 >>> graph = hr.Graph.from_coo([1, 2, 2], [0, 0, 1], num_nodes=3)

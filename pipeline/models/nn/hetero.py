@@ -85,7 +85,7 @@ class HeteroConv(nn.Module):
         block
             The edges, of all types.
         edge_values
-            What layers take behind the block, such as features of edges, by type of edges.
+            The further arguments of layers, such as features of edges, by type of edges.
         """
         if not is_block(block):
             raise InputError(

@@ -222,11 +222,7 @@ def graph_of(block: Edges) -> LayerGraph:
         return BlockGraph(block)
     if isinstance(block, SharedBlock):
         running = RUNNING.get()
-        if running is None:
-            nodes = torch.arange(block.num_src, device=block.edges.indices.device)
-        else:
-            nodes = running.nodes[: block.num_src]
-        return SharedEdges.of(block, nodes)
+        return SharedEdges.of(block, None if running is None else running.nodes[: block.num_src])
     graph: GraphShare = block  # type: ignore[assignment] # a graph in shards is one, too
     return graph
 

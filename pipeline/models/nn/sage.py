@@ -56,7 +56,7 @@ class SAGEConv(nn.Module):
     bias
         Whether `lin_l` has a bias.
     project
-        Whether ``relu(lin(row))`` is aggregated in the place of rows. A keyword, as it stands before `bias` in PyG's.
+        Whether ``relu(lin(row))`` is aggregated in place of rows. A keyword, which precedes `bias` in PyG's.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class GraphConv(nn.Module):
         block
             The edges.
         edge_weight: [num_edges], optional
-            Weights of messages.
+            Factors of messages.
         """
         x, own = both_ends("GraphConv", x, block, self.in_channels)
         check_dtype("GraphConv", x, self.lin_rel)

@@ -24,7 +24,7 @@ from plans import graph
         ("HeteroItemSet", r"hr\.ItemSampler\(\{"),
         ("DataLoader", r"call \.loader\(\) on a plan"),
         ("Data", r"hr\.Graph\.from_pyg"),
-        ("to_hetero", r"block\.relation\(edge_type\)\.aggregate"),
+        ("to_hetero", r"hr\.nn\.HeteroConv"),
         ("SAGEConv", r"write hr\.nn\.SAGEConv"),
     ],
 )
@@ -83,9 +83,9 @@ def test_names_of_loaders_of_pyg():
     ("module", "name", "words"),
     [
         (hr.nn, "GraphSAGE", r"torch\.nn\.Module with one layer of hr\.nn for each block"),
-        (hr.nn, "HeteroConv", r"block\.relation\(edge_type\)\.aggregate"),
-        (hr.nn, "to_hetero", r"block\.relation\(edge_type\)\.aggregate"),
-        (hr.nn, "GATv2Conv", r"block\.to_pyg\(h\)"),
+        (hr.nn, "HGTConv", r"block\.relation\(edge_type\)\.aggregate"),
+        (hr.nn, "to_hetero", r"hr\.nn\.HeteroConv"),
+        (hr.nn, "SuperGATConv", r"block\.to_pyg\(h\)"),
         (hr.nn, "SAGEconv", "SAGEConv"),
         (hr.nn, "MessagePassing", r"block\.aggregate"),
         (hr.sar, "wrapp", r"did you mean wrap\?"),
@@ -98,7 +98,7 @@ def test_names_of_modules(module, name, words):
 
 
 def test_relations_are_written_so():
-    """What the error for HeteroConv names runs."""
+    """What the error for HGTConv names runs."""
     typed = hr.Graph.from_coo({("user", "likes", "item"): ([0, 1], [1, 0])}, num_nodes={"user": 2, "item": 2})
     plan = hr.ItemSampler({"item": [0, 1]}, batch_size=2).sample_neighbor(typed, [-1])
     block = next(iter(plan.loader())).blocks[0]
