@@ -13,6 +13,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.forks import cached_property
 from headrace.ops.names import Named
 from headrace.pipeline.data.arrays import describe
+from headrace.pipeline.data.block_methods import Messages
 from headrace.pipeline.data.block_tree import register
 from headrace.pipeline.data.checks import Versions, as_present_device, check_block, is_as_made, moved, pinned, trusted
 from headrace.pipeline.data.registry import registered
@@ -21,12 +22,11 @@ from headrace.pipeline.data.types import TypedIds, TypeName, type_number
 
 # What messages and other libraries need is loaded by the methods that need it, so that a first block comes soon.
 if TYPE_CHECKING:
-    from headrace.ops.aggregate.autograd import Reduce
     from headrace.ops.aggregate.transpose import Transposed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Block:
+class Block(Messages):
     """The edges of one layer: destination i has in-edges from the sources ``indices[indptr[i]:indptr[i + 1]]``.
 
     Destinations are the first sources: source i and destination i are the same node for i < num_dst, so ``x[:num_dst]``
@@ -257,83 +257,6 @@ class Block:
             If there is no accelerator.
         """
         return moved(self, pinned)
-
-    def aggregate(self, x: Tensor, *, reduce: Reduce = "sum", weight: Tensor | None = None) -> Tensor:
-        """Return the reduced messages ``weight[e] * x[source of e]`` of each destination, for your own layers.
-
-        A layer that uses it also works when ranks share edges (`hr.EdgePartition`). `x` and `weight` get gradients. On
-        CPUs and GPUs no message is written. The block's own importance weights count only if passed as `weight`.
-
-        >>> import headrace as hr, torch
-        >>> block = hr.Block(torch.tensor([0, 2]), torch.tensor([1, 2]), num_src=3, num_dst=1)
-        >>> block.aggregate(torch.tensor([[1.0], [2.0], [4.0]]), reduce="mean").tolist()
-        [[3.0]]
-
-        Parameters
-        ----------
-        x: [num_src, ...]
-            Of float16, bfloat16, float32 or float64.
-        reduce : {"sum", "mean", "max", "min"}
-            A mean divides by the number of edges, or by the sum of the weights if given. Among equal extremes the first
-            edge gets the gradient. A destination without edges gets 0.
-        weight: [num_edges] or [num_edges, heads], optional
-            With the dtype of `x`; with heads the rows of `x` are [heads, ...].
-
-        Returns
-        -------
-        Tensor
-            [num_dst, ...].
-
-        Raises
-        ------
-        InputError
-            For an unknown `reduce`, or a wrong number of rows.
-            For wrong shapes and dtypes.
-        """
-        from headrace.pipeline.data import block_messages
-
-        return block_messages.aggregate(self, x, reduce, weight)
-
-    def attend(
-        self,
-        x: Tensor,
-        source_scores: Tensor,
-        destination_scores: Tensor,
-        *,
-        edge_scores: Tensor | None = None,
-        slope: float = 0.2,
-        dropout: float = 0.0,
-        key: int = 0,
-    ) -> Tensor:
-        """Return sums of ``x`` over in-edges, weighted by the softmax of ``leaky_relu(sum of the three scores)`` (GAT).
-
-        Parameters
-        ----------
-        x: [num_src, heads, ...]
-            Of float16, bfloat16, float32 or float64.
-        source_scores: [num_src, heads]
-        destination_scores: [num_dst, heads]
-        edge_scores: [num_edges, heads], optional
-        slope
-            The slope of ``leaky_relu`` for negative scores.
-        dropout
-            The probability that the attention of an edge and head is dropped; the masks depend on `key` and the id of
-            the edge.
-
-        Returns
-        -------
-        Tensor
-            [num_dst, heads, ...]. Gradients read it: do not change it in place.
-
-        Raises
-        ------
-        InputError
-            As for `aggregate`; with dropout also if the edges have no ids.
-        """
-        scores = source_scores, destination_scores, edge_scores
-        from headrace.pipeline.data import block_messages
-
-        return block_messages.attend(self, x, *scores, slope, dropout, key)
 
     def to_pyg(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, tuple[int, int]]:
         """Return ``((x, x[:num_dst]), edge_index, (num_src, num_dst))``, the arguments of a bipartite PyG layer.

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from headrace.ops import AttentionDropout, AttentionScores, InputError, aggregate_with_grad, attend_with_grad
+from headrace.ops import (
+    AttentionDropout,
+    AttentionScores,
+    InputError,
+    Transposed,
+    aggregate_with_grad,
+    attend_with_grad,
+)
 from headrace.ops._arrays import as_key
 from headrace.ops.aggregate.autograd import Reduce, divided_by
 from headrace.ops.aggregate.compiling import is_compiling, num_torch_threads
+from headrace.ops.aggregate.differentiable_once import differentiable_once
 from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
 from headrace.pipeline.data.arrays import describe
 from headrace.pipeline.data.checks import check_tensor, is_as_made
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.data.block import Block
 
 
-def aggregate(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
+def aggregate(block: Any, x: Tensor, reduce: Reduce, weight: Tensor | None) -> Tensor:
     """Reduce the messages to each destination; see `Block.aggregate`."""
     check_tensor(x, "aggregate: x")
     _check_rows("aggregate", x=(x, num_src_of(block)), weight=(weight, block.num_edges))
@@ -53,7 +62,7 @@ def is_trusted(edges: Any) -> bool:
     return bool(getattr(edges, "_is_trusted", False)) if is_compiling() else is_as_made(edges)  # reads versions
 
 
-def destinations_of(block: Block) -> Tensor:
+def destinations_of(block: Any) -> Tensor:
     """Return the destination of each edge, of the dtype of `indices`."""
     rows = torch.arange(num_dst_of(block), dtype=block.indices.dtype, device=block.indices.device)
     return rows.repeat_interleave(block.indptr.diff(), output_size=block.num_edges)
@@ -88,7 +97,7 @@ def reduced(block: Block, x: Tensor, reduce: Reduce, weight: Tensor | None) -> T
 
 
 def attend(
-    block: Block,
+    block: Any,
     x: Tensor,
     source_scores: Tensor,
     destination_scores: Tensor,
@@ -124,6 +133,91 @@ def attend(
         trusted=is_trusted(block),
     )
     return out.view(num_dst_of(block), *x.shape[1:])
+
+
+def update_all(
+    block: Any,
+    message: Callable[..., Tensor],
+    x: Tensor,
+    reduce: Reduce,
+    destination: Tensor | None,
+    edge: Tensor | None,
+) -> Tensor:
+    """Reduce the messages of a function; see `Block.update_all`."""
+    check_tensor(x, "update_all: x")
+    _note_use(block)
+    _check_rows(
+        "update_all",
+        x=(x, num_src_of(block)),
+        destination=(destination, num_dst_of(block)),
+        edge=(edge, block.num_edges),
+    )
+    edge = None if edge is None else edges_without_padding(edge, block)
+    ends = None if destination is None else rows_of_destinations(block, destination)
+    messages = message(rows_of_sources(block, x), ends, edge)
+    if not isinstance(messages, Tensor) or messages.shape[:1] != block.indices.shape:
+        got = describe(messages) if isinstance(messages, Tensor) else type(messages).__name__
+        raise InputError(f"update_all: expected messages of [{block.num_edges}, ...], one for each edge, got {got}")
+    return reduced_messages(block, messages, reduce)
+
+
+def rows_of_sources(block: Any, x: Tensor) -> Tensor:
+    """Return the row of the source of each edge, [num_edges, ...]."""
+
+    def sums(gradient: Tensor) -> Tensor:
+        back, threads = block.transposed, num_torch_threads()
+        return aggregate_with_grad(
+            back.indptr, back.positions, gradient, num_threads=threads, trusted=is_trusted(block)
+        )
+
+    return _rows_at(x, block.indices, sums)
+
+
+def rows_of_destinations(block: Any, x: Tensor) -> Tensor:
+    """Return the row of the destination of each edge, [num_edges, ...]."""
+    return _rows_at(x, destinations_of(block), lambda gradient: reduced_messages(block, gradient, "sum"))
+
+
+def _rows_at(x: Tensor, ids: Tensor, sums: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return rows, whose gradients kernels add up in the order of edges; torch would add one row after another."""
+    if is_compiling() or not x.requires_grad:
+        return x.index_select(0, ids)
+    rows: Tensor = _RowsAt.apply(x, ids, sums)  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _RowsAt(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ids: Tensor, sums: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.sums = sums
+        return x.index_select(0, ids)
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        return ctx.sums(gradient.contiguous()).to(gradient.dtype), None, None
+
+
+def reduced_messages(block: Any, messages: Tensor, reduce: Reduce) -> Tensor:
+    """Reduce messages, [num_edges, ...], to destinations, [num_dst, ...]: each edge is a source of its own."""
+
+    def numbers() -> Tensor:
+        return torch.arange(block.num_edges, dtype=block.indices.dtype, device=block.indices.device)
+
+    def transposed() -> Transposed:
+        starts = torch.arange(block.num_edges + 1, device=block.indices.device)
+        return Transposed(starts, destinations_of(block), numbers())
+
+    return aggregate_with_grad(
+        block.indptr,
+        numbers(),
+        messages.contiguous(),
+        reduce=reduce,
+        transpose=transposed,
+        num_threads=num_torch_threads(),
+        trusted=is_trusted(block),
+    )
 
 
 def _note_use(block: Block) -> None:

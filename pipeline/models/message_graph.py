@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Protocol, TypeVar
 
 import torch
@@ -82,6 +83,40 @@ class MessageGraph(Protocol):
         -------
         Tensor
             [num_dst, heads, ...].
+        """
+
+    def update_all(
+        self,
+        message: Callable[..., Tensor],
+        x: Tensor,
+        *,
+        reduce: Reduce = "sum",
+        destination: Tensor | None = None,
+        edge: Tensor | None = None,
+        parameters: Iterable[Tensor] = (),
+    ) -> Tensor:
+        """Return the reduced messages ``message(source_rows, destination_rows, edge_rows)`` of each destination.
+
+        Parameters
+        ----------
+        message
+            The function, of rows of some edges, [n, ...] or None where there are none; it returns [n, ...]. A message
+            depends on the rows of its own edge alone.
+        x: [num_src, ...]
+            Rows of sources.
+        reduce
+            As for `aggregate`.
+        destination: [num_dst, ...], optional
+            Rows of destinations.
+        edge: [num_edges, ...], optional
+            Rows of edges.
+        parameters
+            Tensors with gradients that the function uses besides, where they are not parameters of modules.
+
+        Returns
+        -------
+        Tensor
+            [num_dst, ...].
         """
 
 

@@ -19,6 +19,18 @@ _CAPTURED = "tests/behaviour/models/nn/test_captured_step.py::"
 
 AGGREGATE = (
     Mutant(
+        "pipeline/data/block_messages.py",
+        "Transposed(starts, destinations_of(block), numbers())",
+        "Transposed(starts, numbers(), numbers())",
+        "tests/behaviour/data/test_update_all.py::test_messages_of_a_function_are_those_of_torch",
+    ),
+    Mutant(
+        "pipeline/data/block_messages.py",
+        "back.indptr, back.positions, gradient",
+        "back.indptr, back.indices, gradient",
+        "tests/behaviour/data/test_update_all.py::test_messages_of_a_function_are_those_of_torch",
+    ),
+    Mutant(
         "ops/aggregate/attention_scores.py",
         "isinstance(probability, (int, float)) and probability == 0:",
         "not probability > 0:",

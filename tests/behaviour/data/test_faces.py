@@ -26,7 +26,7 @@ FACES = {
     """,
     "Block": """
         adj_t aggregate attend bipartite edge_ids edge_index edge_index_dict edge_types map named_tensors num_edges
-        pin_memory relation relation_places to to_dgl to_pyg transposed types weight
+        pin_memory relation relation_places to to_dgl to_pyg transposed types update_all weight
     """,
 }
 
