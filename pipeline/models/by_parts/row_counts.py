@@ -101,8 +101,11 @@ class RowNumbers:
     def count_in(self, values: Any) -> str:
         """Return the number among arguments that depends on how many rows there are, in words; "" if none does."""
         numbers = [one for one in tree_leaves(values) if is_number(one)]
-        if any(isinstance(one, Count | Share) or float(one) in self._counts for one in numbers):
+        counted = [one for one in numbers if isinstance(one, Count | Share) or float(one) in self._counts]
+        if any(isinstance(one, Count | Share) or not self.elsewhere.is_constant(one) for one in counted):
             return "the number of rows"
+        if counted:  # a constant that is one of those by chance, as 0.2 is of 25 rows: another batch tells
+            self.is_sure = False
         unknown = (one for one in numbers if self._counts and not self.elsewhere.has_number(one, self._widths))
         return next((f"{one:.6g}, which may depend on the number of rows" for one in unknown), "")
 
@@ -138,6 +141,11 @@ class Elsewhere:
             for leaves in (self._attributes, *map(_leaves_of, _users_frames()))
             for one in leaves
         )
+
+    def is_constant(self, number: Any) -> bool:
+        """Whether a number is one of the attributes, or of the constants of the functions that run."""
+        leaves = (self._attributes, *map(_leaves_of, _users_frames()))
+        return any(is_number(one) and float(one) == float(number) for some in leaves for one in some)
 
     def has_number(self, number: Any, sizes: Iterable[int]) -> bool:
         """Whether a number is a known one; `sizes` are those of dimensions that are not of rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import types
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from between_layers import FORMS, WIDTH, Net, run
+from ranks import run_ranks
 from torch import Tensor, nn
 
 import headrace as hr
@@ -159,3 +161,32 @@ def test_other_numbers_and_tensors_pass_where_the_number_of_rows_is_known(name):
 def test_tensors_of_operations_that_cannot_be_seen_are_refused(name):
     with pytest.raises(hr.InputError, match=r"Users, which .*row_local="):
         outcome(UNSEEN[name])
+
+
+def test_a_constant_that_is_a_root_of_the_number_of_rows_by_chance_passes():
+    """A rank has 25 rows of a layer, and 0.2 is one over their root."""
+    graph = hr.Graph.from_coo(torch.arange(50), torch.arange(50), num_nodes=50)
+    plan = hr.ItemSampler(50, batch_size=50).sample_neighbor(graph, [1, 1])
+    plan = plan.fetch_feature(hr.FeatureStore(node={"x": torch.randn(50, WIDTH)}), node=["x"])
+    owners = hr.Partition.of(torch.arange(50) % 2)
+    models = [Net(lambda one=one: Users(one), FORMS["rows"]) for one in (sloped, by_root)]
+
+    def rank(comm: hr.Comm, model: nn.Module) -> list[int]:
+        net = copy.deepcopy(model)
+        net = hr.cooperative(net, layers=list(net.layers))
+        with plan.loader(cooperative=True, comm=comm, partition=owners) as loader:
+            [batch] = loader
+            assert batch.blocks[0].num_dst == 25
+            return list(net(batch, batch.x, batch.blocks).shape)
+
+    assert run_ranks(2, lambda comm: rank(comm, models[0])) == [[25, WIDTH]] * 2
+    with pytest.raises(hr.InputError, match="the number of rows"):
+        run_ranks(2, lambda comm: rank(comm, models[1]))
+
+
+def sloped(module: Users, h: Tensor) -> Tensor:
+    return (h if len(h) else h * 2) * 0.2
+
+
+def by_root(module: Users, h: Tensor) -> Tensor:
+    return h / len(h) ** 0.5
