@@ -12,7 +12,8 @@ import pytest
 import torch
 from dgl import function as fn
 from dgl.nn.functional import edge_softmax
-from sharded import NUM_CLASSES, WIDTH, features
+from ranks import run_ranks
+from sharded import NUM_CLASSES, WIDTH, features, owners
 from torch import Tensor, nn
 
 import headrace as hr
@@ -126,6 +127,48 @@ def test_questions_that_a_graph_in_shards_cannot_answer_are_refused(question):
     place = hr.sar.ShardedGraph(graph())
     with pytest.raises(hr.InputError, match=words):
         hr.sar.wrap(asks(ask), place)(place, place.rows(features(NUM_NODES, WIDTH)))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda g, x: x / g.num_edges(),
+        lambda g, x: torch.div(x, g.num_nodes()),
+        lambda g, x: x * (0.5 * g.number_of_edges()),
+        lambda g, x: g.edata["e"] / g.num_edges(),
+    ],
+)
+def test_numbers_of_one_rank_are_sizes_alone(compute):
+    def rank(comm: hr.Comm) -> None:
+        place = hr.sar.ShardedGraph(graph(), owners("hash", 2), comm)
+        hr.sar.wrap(asks(compute), place)(place, place.rows(features(NUM_NODES, WIDTH)))
+
+    with pytest.raises(hr.InputError, match=r"Asking: the layer computes with (the|a) number of .* of one rank"):
+        run_ranks(2, rank)
+
+
+def test_sizes_of_one_rank():
+    """A layer makes tensors of them, and compares them."""
+
+    def sized(g: Any, x: Tensor) -> Tensor:
+        nodes, edges = g.num_nodes(), g.num_edges()
+        assert f"{nodes:d} {edges}" == f"{len(x)} {len(g.edata['e'])}"
+        assert nodes == len(x)
+        assert edges > 0 == nodes - nodes
+        out = torch.zeros(nodes, 2, dtype=x.dtype) + x.new_full((nodes, 1), 0.5) + x.view(nodes, 2, -1).sum(2)[:nodes]
+        g.edata["w"] = torch.ones(edges, 1, dtype=x.dtype) + g.edata["e"].view(edges, WIDTH)
+        g.update_all(fn.copy_e("w", "m"), fn.sum("m", "o"))
+        return out.repeat(1, len(range(2 * nodes)) // len(x)) + g.ndata["o"][:, :4]
+
+    def outputs(world_size: int) -> Tensor:
+        def rank(comm: hr.Comm) -> Tensor:
+            place = hr.sar.ShardedGraph(graph(), owners("hash", world_size), comm)
+            out = hr.sar.wrap(asks(sized), place)(place, place.rows(features(NUM_NODES, WIDTH)))
+            return torch.zeros(NUM_NODES, 4, dtype=out.dtype).index_copy(0, place.owned, out)
+
+        return sum(run_ranks(world_size, rank))
+
+    torch.testing.assert_close(outputs(2), outputs(1))
 
 
 def test_dgl_is_as_it_was():

@@ -249,9 +249,10 @@ def is_entry_by_entry(plain: str) -> bool:
     return not (plain in _OF_TABLES or plain in PRODUCTS or _CONVOLUTION.fullmatch(plain))
 
 
-def users_line() -> str:
-    """Return the line of the program that is running, of a user or of the library of a layer: "(file:line: text)"."""
-    frames = [one for one in traceback.extract_stack() if not one.filename.startswith((_OURS, "<"))]
+def users_line(error: BaseException | None = None) -> str:
+    """Return the line of a user or of the library of a layer that is running, or had an error: "(file:line: text)"."""
+    stack = traceback.extract_stack() if error is None else traceback.extract_tb(error.__traceback__)
+    frames = [one for one in stack if not one.filename.startswith((_OURS, "<"))]
     of_layers = [one for one in frames if not one.filename.startswith(_TORCH)]
     line = (of_layers or frames)[-1]
     return f"({Path(line.filename).name}:{line.lineno}: {line.line})"

@@ -17,10 +17,12 @@ from torch.utils._pytree import tree_map
 from headrace.ops.errors import HeadraceError, InputError
 from headrace.ops.forks import cached_property
 from headrace.pipeline.models.adapters.pyg_functions import replaced_functions
+from headrace.pipeline.models.by_parts.row_rules import users_line
 from headrace.pipeline.models.sar.dgl_graph import DglGraph, GraphIndex
 from headrace.pipeline.models.sar.edge_expressions import EdgeExpression
 from headrace.pipeline.models.sar.edge_functions import Softmax
 from headrace.pipeline.models.sar.edge_reductions import computed_values
+from headrace.pipeline.models.sar.rank_size import RankSize
 from headrace.pipeline.models.sar.replaced_layer import ReplacedLayer
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
@@ -112,7 +114,13 @@ class AnyDglLayer(ReplacedLayer):
                     **{name: graph if one is graphs[0] else one for name, one in kwargs.items()},
                 )
                 out = tree_map(tensors, out)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
+            if RankSize.__name__ in str(error):  # torch takes it for a size alone
+                raise graph.context.refusal(
+                    f"computes with a number of nodes or edges of one rank {users_line(error)}"
+                ) from error
+            if isinstance(error, TypeError):
+                raise
             if (graph.sharded.num_dst and graph.sharded.num_edges) or isinstance(error, HeadraceError):
                 raise
             raise InputError(

@@ -16,6 +16,7 @@ from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End, o
 from headrace.pipeline.models.sar.edge_functions import Call
 from headrace.pipeline.models.sar.edge_parts import EdgeContext
 from headrace.pipeline.models.sar.edge_reductions import reduced_expression
+from headrace.pipeline.models.sar.rank_size import RankSize
 from headrace.pipeline.models.sar.sharded_graph import ShardedGraph
 
 Target: TypeAlias = Literal["u", "v", "e"]
@@ -179,15 +180,15 @@ class DglGraph:
         other.edata.values_by_name = dict(self.edata.values_by_name)
         return other
 
-    def num_nodes(self, ntype: str | None = None) -> int:
-        """Return the number of nodes of this rank."""
+    def num_nodes(self, ntype: str | None = None) -> int | RankSize:
+        """Return the number of nodes of this rank; it may be a size alone, unless the rank has all of them."""
         self._check_type("num_nodes", ntype)
-        return self.sharded.num_dst
+        return self._number(self.sharded.num_dst, "nodes")
 
-    def num_edges(self, etype: Any = None) -> int:
-        """Return the number of their in-edges."""
+    def num_edges(self, etype: Any = None) -> int | RankSize:
+        """Return the number of their in-edges, likewise."""
         self._check_type("num_edges", etype)
-        return self.sharded.num_edges
+        return self._number(self.sharded.num_edges, "edges")
 
     number_of_nodes = num_src_nodes = num_dst_nodes = num_nodes
     number_of_src_nodes = number_of_dst_nodes = num_nodes
@@ -276,6 +277,10 @@ class DglGraph:
 
     def _field(self, target: Any, name: str) -> Any:
         return (self.edata if _TARGETS[target] == "e" else self.ndata)[name]
+
+    def _number(self, number: int, what: str) -> int | RankSize:
+        is_whole = self.sharded.world_size == 1 and not self.sharded.has_replaced_loops
+        return number if is_whole else RankSize(number, what, self.context.refusal)
 
     def _check_type(self, method: str, kind: Any) -> None:
         if kind is not None and kind not in (_NODE_TYPE, _EDGE_TYPE, _EDGE_TYPE[1]):

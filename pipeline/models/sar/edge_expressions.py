@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from headrace.pipeline.models.by_parts.row_rules import is_pointwise, without_underscore
 from headrace.pipeline.models.sar.edge_parts import Computed, EdgeContext, Part
+from headrace.pipeline.models.sar.rank_size import RankSize
 
 #: Attributes of a tensor that are the same for any number of edges.
 _ATTRIBUTES = {"dtype", "device", "ndim", "is_cuda", "is_cpu", "layout", "is_sparse", "requires_grad"}
@@ -235,6 +236,9 @@ def operation(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     in_place = name.endswith("_") and not name.startswith("__")
     if in_place or kwargs.get("inplace") or kwargs.get("out") is not None:
         raise context.refusal(f"writes to values of edges in place, in {name}")
+    number = next((one for one in leaves if isinstance(one, RankSize)), None)
+    if number is not None and without_underscore(name) not in _SIZED:
+        raise number.refused(name)
     if without_underscore(name) in _RANDOM:
         raise context.refusal(f"draws numbers for values of edges, in {name}: each reduction would draw its own")
     args, kwargs = _with_edges(context, without_underscore(name), args, dict(kwargs), leaves)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headrace.pipeline.models.sar.edge_expressions import EdgeExpression, End, Item
 from headrace.pipeline.models.sar.edge_parts import Computed, EdgeContext, Part
+from headrace.pipeline.models.sar.rank_size import RankSize
 
 
 class Softmax(EdgeExpression):
@@ -43,11 +44,12 @@ class EdgeBatch:
         self._context, self._part = call.context, part
         self.src, self.dst, self.data = (_Rows(call, part, target) for target in ("u", "v", "e"))
 
-    def batch_size(self) -> int:
-        """Return the number of edges."""
-        return len(self._part.edges.part)
+    def batch_size(self) -> RankSize:
+        """Return the number of edges, which may be a size alone."""
+        return RankSize(len(self), "edges", self._context.refusal)
 
-    __len__ = batch_size
+    def __len__(self) -> int:
+        return len(self._part.edges.part)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_context":

@@ -87,6 +87,11 @@ class RankGraph(WholeGraph):
         return self._edges.each_has_edges
 
     @property
+    def has_replaced_loops(self) -> bool:
+        """Whether `num_edges` counts loops that others have replaced."""
+        return self._edges.replaced is not None and len(self._edges.replaced) > 0
+
+    @property
     def rematerialises(self) -> bool:
         """Whether rows of other ranks are received again in the backward pass, and not kept until then."""
         return self.world_size > 1 and self._rounds.mode == "sar"
