@@ -10,6 +10,7 @@ _TESTS = "tests/behaviour/models/test_row_watch_of_users.py::"
 _MIXED = _TESTS + "test_a_module_of_a_user_that_mixes_rows_is_refused_with_its_line"
 _TAKEN = _TESTS + "test_a_module_of_a_user_that_works_row_by_row_passes_without_a_word"
 _NUMBERS = "tests/behaviour/models/test_row_watch_of_numbers.py::"
+_GUARDS = "tests/behaviour/models/test_row_watch_of_guards.py::test_other_branches_by_all_rows_are_refused"
 _SHARDS = "tests/behaviour/models/sar/test_row_watch_of_shards.py::"
 
 ROW_WATCH = (
@@ -84,6 +85,24 @@ ROW_WATCH = (
         "return place is not None and place.dim == 0 and place.mask == storage_of(mask)",
         "return place is not None and place.dim == 0",
         _MIXED + "[chosen by two masks]",
+    ),
+    Mutant(
+        _PARTS + "guards.py",
+        "not isinstance(statement.body[-1], ast.Raise)",
+        "False",
+        _GUARDS + "[branches]",
+    ),
+    Mutant(
+        _PARTS + "guards.py",
+        "and not any(_may_catch(one) for frame in callers for one in _statements_at(frame))",
+        "and True",
+        _GUARDS + "[catches]",
+    ),
+    Mutant(
+        _PARTS + "guards.py",
+        "and not all(map(_only_computes, calls))",
+        "and False",
+        _GUARDS + "[notes_some]",
     ),
     Mutant(
         _MODULES,

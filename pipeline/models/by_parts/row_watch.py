@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.distributed.edge_index import EdgeIndex
+from headrace.pipeline.models.by_parts.guards import is_read_by_guard
 from headrace.pipeline.models.by_parts.row_counts import RowNumbers
 from headrace.pipeline.models.by_parts.row_places import Place, Rows
 from headrace.pipeline.models.by_parts.row_rules import (
@@ -174,6 +175,8 @@ class RowWatch(SeeingIndices):
         keys = [storage_of(one) for one in tensors]
         if plain in NUMBERS and any(key in self._mixed or key in self._rows for key in keys):
             problem = next((self._mixed[key] for key in keys if key in self._mixed), "")
+            if name == "__bool__" and is_read_by_guard():
+                return func(*args, **kwargs)
             raise self.refusal(problem or self.named(f"reads rows as numbers of Python, by {name} {users_line()}"))
         rows = [(one, place) for one in tensors if (place := self._place(one)) is not None]
         problem = self._problem(func, name, args, kwargs, tensors, rows)
