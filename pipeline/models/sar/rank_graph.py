@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from traceback import format_exception
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from headrace.pipeline.models.sar.rank_edges import RankEdges
 from headrace.pipeline.models.sar.reductions import check_edges
 from headrace.pipeline.models.sar.round_passes import Shards
 from headrace.pipeline.models.sar.transfer import Counts
+
+#: What a DGLGraph has and a part of a graph has not: a layer gets a graph that has it.
+_OF_DGL = {"srcdata", "dstdata", "ndata", "edata", "local_scope", "local_var", "apply_edges", "apply_nodes"}
 
 
 class RankGraph(WholeGraph):
@@ -210,6 +213,17 @@ class RankGraph(WholeGraph):
     ) -> None:
         if error is not None:
             report(error, self.comm)
+
+    if not TYPE_CHECKING:  # types know of no other names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in _OF_DGL:
+                raise InputError(
+                    f"ShardedGraph: expected a layer of DGL that hr.sar.wrap has replaced to ask for {name}, got this "
+                    "graph itself, or a layer that torch.compile has taken before; pass what a DGLGraph would hold as "
+                    "arguments, and compile the model that hr.sar.wrap returns"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # models that know their graph can be copied; it is never changed
