@@ -139,9 +139,9 @@ AGGREGATE = (
         "tests/behaviour/data/test_block_messages.py::test_aggregate",
     ),
     Mutant(
-        "pipeline/models/nn/sage.py",
-        """        check_has_own_rows("GINConv", block)\n""",
-        "",
+        "pipeline/models/nn/gin.py",
+        """            check_has_own_rows("GINConv", block)\n""",
+        "            pass\n",
         "tests/behaviour/data/test_block_messages.py::test_a_relation_of_two_types_has_no_own_rows",
     ),
     Mutant(

@@ -70,8 +70,8 @@ ANY_LAYER = (
     ),
     Mutant(
         _PARTS + "seam.py",
-        "return drop_elements(rows, key, self._edge_ids, p)",
-        "return drop_elements(rows, key, torch.arange(len(rows)), p)",
+        "self._num_masks), self._edge_ids, p)",
+        "self._num_masks), torch.arange(len(rows)), p)",
         _TESTS + "test_masks_belong_to_edges",
     ),
     Mutant(

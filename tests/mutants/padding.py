@@ -82,7 +82,7 @@ PADDING = (
     ),
     Mutant(
         "pipeline/models/nn/sage.py",
-        "self.lin_r, without_padding(own, block))",
+        "self.lin_r, ends_without_padding(own, block))",
         "self.lin_r, own)",
         f"{_BITS}[sage]",
     ),

@@ -304,7 +304,7 @@ RANKS = (
         "pipeline/models/cooperative_trial.py",
         "return self._are_alike(expected[:num_kept], got[:num_kept])",
         "return True",
-        _TRIAL + "test_other_layers_are_refused_on_all_ranks[degrees]",
+        _TRIAL + "test_layers_are_refused_where_all_nodes_matter[number]",
     ),
     Mutant(
         "pipeline/models/other_nodes.py",

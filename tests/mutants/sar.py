@@ -47,8 +47,8 @@ SAR = (
     ),
     Mutant(
         "pipeline/models/sar/wrap.py",
-        "elif isinstance(module, GATConv) and module.attention_keys.given is not None:",
-        "elif False:",
+        "if isinstance(of_attention, AttentionKeys) and of_attention.given is not None:",
+        "if False:",
         "tests/behaviour/models/sar/test_dropout_state.py::test_masks_go_on_with_any_number_of_ranks",
     ),
     Mutant(
@@ -70,7 +70,7 @@ SAR = (
         _CHECKPOINT + "test_ranks_compute_anew_what_stands_between_layers[norm]",
     ),
     Mutant(
-        "pipeline/models/nn/gat.py",
+        "pipeline/models/nn/attention_keys.py",
         "key = comm.all_gather(key)[0]",
         "key = comm.all_gather(key)[comm.rank]",
         _WRAP + "test_ranks_take_one_key_where_nothing_gives_it",
