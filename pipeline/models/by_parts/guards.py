@@ -6,12 +6,15 @@ import ast
 import linecache
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
 import torch
 from torch import Tensor, nn
+
+from headrace.ops.forks import ProcessLock
 
 _NOT_OF_USERS = str(Path(__file__).parents[3]), str(Path(torch.__file__).parent)
 
@@ -59,10 +62,21 @@ def _is_of_module(frame: FrameType) -> bool:
     return isinstance(frame.f_locals.get("self"), nn.Module)
 
 
+#: CPython 3.11 counts the depth of what it parses for all threads together, and fails where two parse at once.
+_PARSING, _TRIALS = ProcessLock(), 5
+
+
+def _parsed(source: str) -> ast.Module:
+    for _ in range(_TRIALS):  # another thread of the program may parse, too
+        with suppress(SystemError), _PARSING.held():
+            return ast.parse(source)
+    return ast.parse(source)
+
+
 @lru_cache(maxsize=64)
 def _statements_of(file: str) -> tuple[ast.stmt, ...]:
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = _parsed("".join(linecache.getlines(file)))
     except SyntaxError:
         return ()
     return tuple(one for one in ast.walk(tree) if isinstance(one, ast.stmt))
