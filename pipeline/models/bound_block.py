@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.by_parts.edge_lists import DESTINATIONS, EDGES, NODES
+from headrace.pipeline.models.by_parts.layer_watch import LayerWatch
+from headrace.pipeline.models.by_parts.row_watch import running_watch
 from headrace.pipeline.models.running_batch import RunningBatch
 
 
@@ -31,6 +36,22 @@ class BoundBlock:
         The output of the layer before is exchanged between ranks here, as it would be when the layer is called.
         """
         return self._block.to_pyg(self._running.sources(self._block, x))
+
+    def aggregate(self, x: Tensor, *, weight: Tensor | None = None, **kwargs: Any) -> Tensor:
+        """Return what :meth:`Block.aggregate` does, one step of a layer that is watched."""
+        return self._step(partial(self._block.aggregate, x, weight=weight, **kwargs), x, weight)
+
+    def attend(self, x: Tensor, *scores: Tensor, edge_scores: Tensor | None = None, **kwargs: Any) -> Tensor:
+        """Return what :meth:`Block.attend` does, one step of a layer that is watched."""
+        return self._step(partial(self._block.attend, x, *scores, edge_scores=edge_scores, **kwargs), x, *scores)
+
+    @staticmethod
+    def _step(call: Callable[[], Tensor], *values: Tensor | None) -> Tensor:
+        watch = running_watch()
+        if not isinstance(watch, LayerWatch):
+            return call()
+        rows: Tensor = watch.step(call, [(one, {NODES, EDGES}) for one in values if one is not None], DESTINATIONS)
+        return rows
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._block, name)

@@ -22,12 +22,17 @@ from headrace.pipeline.distributed.comm import sum_hook, world_comm
 from headrace.pipeline.distributed.job import is_distributed
 from headrace.pipeline.distributed.shared_block import SharedBlock
 from headrace.pipeline.models.bound_block import bind
-from headrace.pipeline.models.cooperative_layers import check_layers, exchange_rows_of, num_rows_before
+from headrace.pipeline.models.cooperative_layers import (
+    check_layers,
+    exchange_rows_of,
+    num_rows_before,
+)
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout, convert_modules
 from headrace.pipeline.models.replace_modules import check_replaceable
 from headrace.pipeline.models.rows_by_type import exchange_by_type, is_by_type, numbers_by_type
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 from headrace.pipeline.models.shared_layers import share_messages
+from headrace.pipeline.models.watched_layers import watch_layers
 from headrace.pipeline.models.watched_modules import Ranks, WatchedModules, check_row_local
 
 #: Numbers of each parameter that ranks compare in later epochs.
@@ -52,6 +57,7 @@ class Cooperative(nn.Module):
         self.model = model
         self._seed, self._row_local = seed, row_local
         self._num_layers = len(layers)
+        self._layers = list(layers)
         self._comm: Comm | None = None
         # The last epoch in which models were compared, by rank: threads of this process may share the module.
         self._compared: dict[int, int] = {}
@@ -86,6 +92,7 @@ class Cooperative(nn.Module):
         try:
             if comm is not None and comm.world_size > 1:
                 self._between.install()
+                watch_layers(self._layers)
             if any(isinstance(block, SharedBlock) for block in batch.blocks):
                 share_messages(self.model, self._row_local)
             out = self.model(

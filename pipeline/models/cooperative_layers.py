@@ -20,10 +20,11 @@ from headrace.pipeline.models.cooperative_trial import try_layer
 from headrace.pipeline.models.recomputation import is_recomputing
 from headrace.pipeline.models.rows_by_type import is_by_type
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch, cannot_be_recomputed
+from headrace.pipeline.models.watched_layers import is_dgl_block, watches
 
 _MARK = "_exchanges_rows"  # of layers that have hooks
 _EXCHANGED = "_has_exchanged_rows"  # of layers whose last call took part in an exchange
-_TRIED = "_is_exact_on_ranks"  # of layers of which a batch has told: in which modes, training or not
+_TRIED = "_is_tried_on_ranks"  # of layers of which a batch has told: in which modes, training or not
 
 
 def exchange_rows_of(number: int, layer: nn.Module) -> None:
@@ -42,7 +43,7 @@ def exchange_rows_of(number: int, layer: nn.Module) -> None:
     object.__setattr__(layer, _MARK, True)
     layer.register_forward_pre_hook(_exchange_input(number), with_kwargs=True)
     layer.register_forward_hook(_leave(number), always_call=True)
-    for relation, conv in _layers_by_relation(layer).items():
+    for relation, conv in layers_by_relation(layer).items():
         conv.register_forward_pre_hook(_enter_relation(number, relation), with_kwargs=True)
         conv.register_forward_hook(_leave_relation, always_call=True)
 
@@ -97,10 +98,11 @@ def _exchange_input(number: int) -> Any:
         exchanged = comm is not None and not running.batch.exchanges[number].stays
         object.__setattr__(layer, _EXCHANGED, exchanged)
         with _told_to_all(comm):
-            args, kwargs = _of_sources(running, number, args, kwargs, takes_types=bool(_layers_by_relation(layer)))
+            args, kwargs = _of_sources(running, number, args, kwargs, takes_types=bool(layers_by_relation(layer)))
         if comm is None:
             return args, kwargs
-        if comm.world_size > 1 and not _layers_by_relation(layer):
+        is_watched = watches(running.batch.blocks[number], (*args, *kwargs.values()))
+        if comm.world_size > 1 and not is_watched and not layers_by_relation(layer):
             _try_once(number, layer, args, kwargs, running)
         exchange = running.batch.exchanges[number]
         args = tuple(_counting_on_all_ranks(argument, exchange, comm) for argument in args)
@@ -112,7 +114,7 @@ def _exchange_input(number: int) -> Any:
 def _try_once(
     number: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], running: RunningBatch
 ) -> None:
-    """Refuse a layer that is not exact, in the first batch of each mode that tells."""
+    """Refuse a layer that is not exact and cannot be watched, in the first batch of each mode that tells."""
     tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
     if layer.training not in tried:
         with _told_to_all(running.comm):
@@ -120,7 +122,7 @@ def _try_once(
                 object.__setattr__(layer, _TRIED, tried | {layer.training})
 
 
-def _layers_by_relation(layer: nn.Module) -> dict[tuple[str, str, str], nn.Module]:
+def layers_by_relation(layer: nn.Module) -> dict[tuple[str, str, str], nn.Module]:
     """Return the layers that a `HeteroConv` of PyG consists of; none of another module."""
     kind = type(layer)
     if kind.__name__ != "HeteroConv" or not kind.__module__.startswith("torch_geometric."):
@@ -266,7 +268,7 @@ def _counting_on_all_ranks(argument: Any, exchange: Exchange, comm: Comm) -> Any
     comm
         The channel of the model.
     """
-    if not getattr(argument, "is_block", False):
+    if not is_dgl_block(argument):
         return argument
 
     def out_degrees(u: Any = None, etype: Any = None) -> Tensor:

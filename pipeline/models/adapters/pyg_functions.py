@@ -17,6 +17,7 @@ from headrace.ops.errors import InputError
 from headrace.ops.forks import ProcessLock
 from headrace.pipeline.distributed.edge_index import EdgeIndex
 from headrace.pipeline.models.adapters.values_of_edges import Normalised
+from headrace.pipeline.models.by_parts.layer_watch import LayerWatch
 from headrace.pipeline.models.by_parts.row_watch import running_watch
 from headrace.pipeline.models.by_parts.seam import running_seam
 from headrace.pipeline.models.message_graph import GraphShare, factor_of_degrees, loop_values, with_loops
@@ -135,7 +136,10 @@ def _gcn_norm_of_ranks(
     )
     sources, destinations = edge_index.flip(0) if flow == "target_to_source" else edge_index
     degrees = weight.new_zeros(number).index_add(0, destinations, weight)
-    at_sources = running.at_sources(degrees[: running.num_destinations], fill if add_self_loops else 0.0, number)
+    own = degrees[: running.num_destinations]
+    bring = partial(running.at_sources, own, fill if add_self_loops else 0.0, number)
+    watch = running_watch()
+    at_sources = watch.brought(bring) if isinstance(watch, LayerWatch) else bring()
     of_sources, of_destinations = (one.pow(-0.5).masked_fill(one == 0, 0.0) for one in (at_sources, degrees))
     return edge_index, of_sources[sources] * weight * of_destinations[destinations]
 

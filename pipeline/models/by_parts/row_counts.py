@@ -73,8 +73,15 @@ class RowNumbers:
     def __init__(self, module: nn.Module) -> None:
         self.elsewhere = Elsewhere(module)
         self.is_sure = True
+        self._is_suspicious = False
+        self._few: set[int] = set()
         self._counts: set[float] = set()
         self._widths = {size for one in (*module.parameters(), *module.buffers()) for size in one.shape}
+
+    def suspect(self, counts: Iterable[int]) -> None:
+        """Take any number, but small ones, for one of rows unless it is known from elsewhere; `counts` are some."""
+        self._is_suspicious = True
+        self._few = {one for one in counts if one < _FEW}
 
     def ask(self, value: Tensor, place: Place | None) -> None:
         """Note that a function of a user knows the sizes of a tensor, with rows at a place if it has some."""
@@ -100,14 +107,22 @@ class RowNumbers:
 
     def count_in(self, values: Any) -> str:
         """Return the number among arguments that depends on how many rows there are, in words; "" if none does."""
-        numbers = [one for one in tree_leaves(values) if is_number(one)]
-        counted = [one for one in numbers if isinstance(one, Count | Share) or float(one) in self._counts]
-        if any(isinstance(one, Count | Share) or not self.elsewhere.is_constant(one) for one in counted):
-            return "the number of rows"
-        if counted:  # a constant that is one of those by chance, as 0.2 is of 25 rows: another batch tells
-            self.is_sure = False
-        unknown = (one for one in numbers if self._counts and not self.elsewhere.has_number(one, self._widths))
-        return next((f"{one:.6g}, which may depend on the number of rows" for one in unknown), "")
+        for one in tree_leaves(values):
+            if isinstance(one, Count | Share):
+                return "the number of rows"
+            if not is_number(one):
+                continue
+            is_count, is_small = float(one) in self._counts, float(one).is_integer() and abs(one) < _FEW
+            if not (is_count or self._counts or self._is_suspicious):
+                continue
+            # A constant may be a count by chance, as 0.2 is one over the root of 25 rows: another batch tells.
+            has = self.elsewhere
+            is_known = has.is_constant(one) if is_count else has.has_number(one, self._widths)
+            if is_known or (self._is_suspicious and is_small):
+                self.is_sure &= not is_count and one not in self._few
+            else:
+                return "the number of rows" if is_count else f"{one:.6g}, which may depend on the number of rows"
+        return ""
 
 
 def _usual_numbers(sizes: Iterable[int]) -> set[float]:
@@ -221,3 +236,8 @@ def _is_asked_by_user() -> bool:
     ):
         frame = frame.f_back
     return not frame.f_code.co_filename.startswith(_TORCH)
+
+
+def tensors_within(value: Any) -> list[Tensor]:
+    """Return the tensors in something, and in the containers and objects that it holds."""
+    return [one for one in _leaves(value, 5) if isinstance(one, Tensor)]

@@ -8,12 +8,16 @@ from torch import Tensor
 
 
 class Place(NamedTuple):
-    """Which dimension of a tensor has rows, how many of its entries in a row belong to one, and the number of rows."""
+    """Which dimension of a tensor has rows, how many of its entries in a row belong to one, and the number of rows.
+
+    The space says of what: rows of several spaces do not meet.
+    """
 
     dim: int
     inner: int
     number: int
     mask: int = 0
+    space: int = 0
 
 
 class Rows(NamedTuple):
@@ -26,13 +30,14 @@ class Rows(NamedTuple):
     stride: int
     offset: int
     mask: int = 0
+    space: int = 0
 
     def place_in(self, value: Tensor) -> Place | None:
         """Return where a tensor in this memory has rows; None if it has not all of them."""
-        number, stride, offset, mask = self
+        number, stride, offset, mask, space = self
         if (value.storage_offset() - offset) % (number * stride) >= stride:
             return None
         for dim, (size, step) in enumerate(zip(value.shape, value.stride(), strict=True)):
             if 0 < step <= stride and stride % step == 0 and size * step % (number * stride) == 0:
-                return Place(dim, stride // step, number, mask)
+                return Place(dim, stride // step, number, mask, space)
         return None

@@ -166,7 +166,9 @@ class RowWatch(SeeingIndices):
         name: str = getattr(func, "__name__", "")
         plain = without_underscore(name)
         attribute = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
-        values = args[:1] if plain in _VIEWS else (args, kwargs)  # others are of the shape that is wanted
+        values = (
+            args[:1] if plain in (*_VIEWS, "to", "type_as") else (args, kwargs)
+        )  # others are of the shape that is wanted
         tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         if attribute in _SIZES or name in _SIZES:
             return self._numbers.size(attribute or name, tensors[0], self._place(tensors[0]), func(*args, **kwargs))
@@ -294,7 +296,7 @@ class RowWatch(SeeingIndices):
         self, name: str, tensors: Sequence[Tensor], rows: Sequence[tuple[Tensor, Place]], plain: str = ""
     ) -> str:
         """Return the problem of an operation where the rows, and other entries, of its arguments do not go together."""
-        places = {(at.dim - one.dim(), at.inner, at.number, at.mask) for one, at in rows}
+        places = {(at.dim - one.dim(), at.inner, at.number, at.mask, max(at.space, 1)) for one, at in rows}
         if len(places) > 1 and plain not in SEVERAL_PLACES:
             return f"lets rows meet others, in {name}"
         place = next(iter(places))[0]
@@ -315,6 +317,7 @@ class RowWatch(SeeingIndices):
     ) -> None:
         """Know the results of an operation that works row by row."""
         first, at = rows[0]
+        at = at._replace(space=max(place.space for _, place in rows))
         if plain in ("__getitem__", "__setitem__") and self._is_mask(args[1]):
             chosen = at._replace(dim=0, number=0, mask=storage_of(args[1]))
             self._held.append(args[1])
@@ -338,7 +341,7 @@ class RowWatch(SeeingIndices):
                 whole = math.prod(first.shape[at.dim + 1 :]) * at.inner
                 self._hold(one, self._uniform if not one.numel() else set())
                 if one.numel():
-                    self._rows[storage_of(one)] = Rows(at.number, whole, int(one.storage_offset()), at.mask)
+                    self._rows[storage_of(one)] = Rows(at.number, whole, int(one.storage_offset()), *at[3:])
                 continue
             else:
                 place = at._replace(dim=place_of_rows(plain, args, kwargs, first, at.dim, one, number))
@@ -366,7 +369,7 @@ class RowWatch(SeeingIndices):
         if number > 1 and value.numel() and value.stride(place.dim):
             self._uniform.discard(key)
             stride = value.stride(place.dim) * place.inner
-            self._rows[key] = Rows(number, stride, int(value.storage_offset()), place.mask)
+            self._rows[key] = Rows(number, stride, int(value.storage_offset()), *place[3:])
         else:
             self._uniform.add(key)
         self._held.append(value)

@@ -1,4 +1,4 @@
-"""What the trial of layers on several ranks can tell: of any block, in either mode, and however edges come."""
+"""What the watch of layers on several ranks can tell: of any block, in either mode, and wherever edges are from."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ BLOCKS = {
 
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("call", [square, weighted])
-def test_layers_are_tried_on_blocks_of_any_size(blocks, call):
+def test_layers_are_watched_on_blocks_of_any_size(blocks, call):
     with pytest.raises(hr.HeadraceError, match="a node the same row whatever edges"):
         loss_of(2, OfSources, call, **BLOCKS[blocks])
 
@@ -116,7 +116,7 @@ class OfTheirBatch(nn.Module):
         return scatter(h[edge_index[0]], edge_index[1], dim=0, dim_size=len(h), reduce="mean")
 
 
-def test_layers_are_tried_in_both_modes():
+def test_layers_are_watched_in_both_modes():
     assert loss_of(2, OfTheirBatch, square, modes=(False,)) > 0
     with pytest.raises(hr.HeadraceError, match="a node the same row whatever edges"):
         loss_of(2, OfTheirBatch, square, modes=(False, True))
@@ -125,9 +125,9 @@ def test_layers_are_tried_in_both_modes():
 class Within(nn.Module):
     """A layer that has its edges from somewhere, or returns its rows in something."""
 
-    def __init__(self) -> None:
+    def __init__(self, conv: type[nn.Module] = OfSources) -> None:
         super().__init__()
-        self.conv = OfSources()
+        self.conv = conv()
 
 
 class InMapping(Within):
@@ -156,21 +156,29 @@ def of_attribute(conv, h, block):
     return conv(h)
 
 
-HIDDEN = "expected the edges of layer 0 among its arguments"
+class OfMeans(nn.Module):
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        return scatter(h[edge_index[0]], edge_index[1], dim=0, dim_size=len(h), reduce="mean")
 
 
-@pytest.mark.parametrize(
-    ("make", "call", "words"),
-    [
-        (InMapping, lambda conv, h, block: conv(h, block.edge_index)["h"], "a node the same row whatever edges"),
-        (OfData, lambda conv, h, block: conv(h, Data(edge_index=block.edge_index)), HIDDEN),
-        (OfAttribute, of_attribute, HIDDEN),
-        (OfPositions, lambda conv, h, block: conv(h, block.indptr, block.indices), HIDDEN),
-    ],
-)
-def test_layers_that_hide_edges_or_rows_are_refused(make, call, words):
-    with pytest.raises(hr.HeadraceError, match=words):
+OTHER_FORMS = [
+    (InMapping, lambda conv, h, block: conv(h, block.edge_index)["h"]),
+    (OfData, lambda conv, h, block: conv(h, Data(edge_index=block.edge_index))),
+    (OfAttribute, of_attribute),
+    (OfPositions, lambda conv, h, block: conv(h, block.indptr, block.indices)),
+]
+
+
+@pytest.mark.parametrize(("make", "call"), OTHER_FORMS)
+def test_layers_are_refused_wherever_they_have_edges_from(make, call):
+    with pytest.raises(hr.HeadraceError, match=r"a node the same row whatever edges.* reads degrees .*of sources"):
         loss_of(2, make, call)
+
+
+@pytest.mark.parametrize(("make", "call"), OTHER_FORMS)
+def test_layers_are_equal_wherever_they_have_edges_from(make, call):
+    one, two = (loss_of(size, lambda: make(OfMeans), call) for size in (1, 2))
+    assert two == pytest.approx(one, rel=1e-9)
 
 
 @pytest.mark.parametrize("make", [lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.LayerNorm(WIDTH)])
