@@ -259,12 +259,13 @@ def cooperative(
     out-edges on all ranks (``norm="both"`` and ``"left"``), in two more collectives for each such layer. Layers of PyG
     that call its ``gcn_norm``, and `hr.nn.GCNConv`, have in-degrees of sources from their owners, in one more. Other
     results that depend on edges of other nodes or on all rows are not exact: degrees of sources that a layer counts,
-    DGL's ``EdgeWeightNorm("both")``, messages that are passed twice, means over all rows. So each layer is tried in the
-    first batch of its mode, training or evaluation: it is called two or three more times, without gradients, with other
-    edges and rows for some nodes. It is refused if the rows of the other nodes change. Its buffers and random state are
-    restored, and its hooks do not run. Layers that pass messages along edges that are not among their arguments are
-    refused, too. A `HeteroConv` of PyG takes rows by type and ``block.edge_index_dict``; its layers are tried one by
-    one. Such a model may return rows by type: of this rank's unique seeds, by their types.
+    DGL's ``EdgeWeightNorm("both")``, messages that are passed twice, means over all rows. Each layer is
+    watched in its first call of each mode, training or evaluation, which tells rows of sources, of destinations and of
+    edges apart, also of edges that it has from an attribute: a layer that is not exact is refused with its line. Layers
+    of DGL, and those on graphs with types, are tried instead: they are called two or three more times, without
+    gradients, with other edges and rows for some nodes, and refused if the rows of the other nodes change. A
+    `HeteroConv` of PyG takes rows by type and ``block.edge_index_dict``; its layers are tried one by one. Such a model
+    may return rows by type: of this rank's unique seeds, by their types.
 
     Modules between layers are watched at their first call in each mode: an operation that mixes rows, counts them or
     depends on their positions is refused with its line, as ``nn.Softmax(dim=0)``, attention along rows, aggregations.

@@ -101,7 +101,7 @@ def _exchange_input(number: int) -> Any:
             args, kwargs = _of_sources(running, number, args, kwargs, takes_types=bool(layers_by_relation(layer)))
         if comm is None:
             return args, kwargs
-        is_watched = watches(running.batch.blocks[number], (*args, *kwargs.values()))
+        is_watched = watches(layer, running.batch.blocks[number], (*args, *kwargs.values()))
         if comm.world_size > 1 and not is_watched and not layers_by_relation(layer):
             _try_once(number, layer, args, kwargs, running)
         exchange = running.batch.exchanges[number]

@@ -56,7 +56,7 @@ class _Watched:
             return self._plain(*args, **kwargs)
         assert running.layer is not None
         block = running.batch.blocks[running.layer]
-        if running.relation is not None or not watches(block, (*args, *kwargs.values())) or not block.num_dst:
+        if running.relation is not None or not watches(layer, block, (*args, *kwargs.values())) or not block.num_dst:
             return self._plain(*args, **kwargs)
         call = self._watch
         if "torch._dynamo" in sys.modules:  # what it compiles cannot be watched
@@ -113,12 +113,15 @@ def _inside(
     return out
 
 
-def watches(block: Any, arguments: Iterable[Any]) -> bool:
+def watches(layer: nn.Module, block: Any, arguments: Iterable[Any]) -> bool:
     """Whether a layer is watched on a block: no kernels of DGL, whose C++ is not seen, and no types.
 
-    Where ranks share the edges of a block, what layers ask of it is exact by itself.
+    Where ranks share the edges of a block, what layers ask of it is exact by itself. PyG's `RGCNConv` reads the numbers
+    of edges of each type, though only to choose a kernel.
     """
-    return isinstance(block, Block) and block.types is None and not any(map(is_dgl_block, arguments))
+    if not isinstance(block, Block) or block.types is not None or any(map(is_dgl_block, arguments)):
+        return False
+    return all(type(one).__name__ != "RGCNConv" for one in layer.modules())
 
 
 def is_dgl_block(argument: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -133,3 +133,11 @@ def index_in(index: Tensor, dim: int) -> Tensor:
         return index
     first = index.movedim(dim, 0).flatten(1)
     return first[:, 0] if first.shape[1] and bool((first == first[:, :1]).all()) else index
+
+
+def only_index(entries: tuple[Any, ...]) -> tuple[int, Any]:
+    """Return the only entry of an index that is no whole dimension, and its dimension; None if there are more."""
+    others = [(place, one) for place, one in enumerate(entries) if not (isinstance(one, slice) and one == slice(None))]
+    if others and isinstance(others[0][1], Tensor) and not any(isinstance(one, Tensor | list) for _, one in others[1:]):
+        others = others[:1]  # of all columns, or some of them
+    return others[0] if len(others) == 1 and others[0][1] is not Ellipsis else (0, None)

@@ -17,6 +17,7 @@ from headrace.pipeline.models.by_parts.edge_lists import (
     EdgeLists,
     End,
     index_in,
+    only_index,
 )
 from headrace.pipeline.models.by_parts.matrices import OF_MATRICES, PRODUCTS_OF_MATRICES, ends_of_matrix, is_matrix
 from headrace.pipeline.models.by_parts.row_places import Place
@@ -99,7 +100,7 @@ class EdgeSteps(RowWatch):
         if plain in _REDUCTIONS:
             dim, index, rows = self._arguments_of_reduction(plain, args, kwargs)
             if isinstance(index, Tensor) and not index.is_floating_point() and not index.numel():
-                return lambda _: ""
+                return lambda results: self._keep_target(args[0], results)
             if isinstance(index, Tensor) and storage_of(index) in self._positions and plain == "index_copy":
                 return lambda results: self._put_back(dim, index, rows, results)
             if self._is_any_index(index):
@@ -188,6 +189,15 @@ class EdgeSteps(RowWatch):
         self.mark_rows(results[0], DESTINATIONS)
         return ""
 
+    def _keep_target(self, target: Tensor, results: list[Tensor]) -> str:
+        """Know a table to which no rows were written for one as before."""
+        for one in results:
+            self._hold(one, self._uniform if storage_of(target) in self._uniform else self._others)
+            if storage_of(target) in self._rows:
+                self._others.discard(storage_of(one))
+                self._rows[storage_of(one)] = self._rows[storage_of(target)]._replace(offset=int(one.storage_offset()))
+        return ""
+
     def _is_rows(self, value: Any) -> bool:
         return isinstance(value, Tensor) and self._place(value) is not None
 
@@ -218,8 +228,7 @@ class EdgeSteps(RowWatch):
         return ""
 
     def _put_back(self, dim: int, index: Tensor, rows: Any, results: list[Tensor]) -> str:
-        place, key = self._place(rows), self._positions[storage_of(index)]
-        one = results[0]
+        one, place, key = results[0], self._place(rows), self._positions[storage_of(index)]
         is_single = place is None and len(index) == 1
         if not is_single and (place is None or place.mask != key or place.dim != dim % one.dim() or place.inner > 1):
             return "writes rows to positions of others"
@@ -274,7 +283,7 @@ class EdgeSteps(RowWatch):
         index = args[at_index] if len(args) > at_index else kwargs.get("index")
         dim = 0 if at_dim is None else args[at_dim] if len(args) > at_dim else kwargs.get("dim", 0)
         if plain == "__getitem__" and isinstance(index, tuple):
-            dim, index = _only_index(index)
+            dim, index = only_index(index)
         return table, dim, index
 
     @staticmethod
@@ -285,7 +294,7 @@ class EdgeSteps(RowWatch):
         index = args[at_index] if len(args) > at_index else kwargs.get("index")
         dim = 0 if at_dim is None else args[at_dim] if len(args) > at_dim else kwargs.get("dim", 0)
         if plain == "__setitem__" and isinstance(index, tuple):
-            dim, index = _only_index(index)
+            dim, index = only_index(index)
         return dim, index, rows
 
     def _look_up(self, table: Tensor, dim: int, index: Tensor, results: list[Tensor]) -> str:
@@ -339,7 +348,7 @@ class EdgeSteps(RowWatch):
         """Return the dimension in which a mask chooses edges, the mask, and its place."""
         if plain not in ("__getitem__", "__setitem__"):
             return None
-        dim, mask = _only_index(args[1]) if isinstance(args[1], tuple) else (0, args[1])
+        dim, mask = only_index(args[1]) if isinstance(args[1], tuple) else (0, args[1])
         place = self._place(mask) if isinstance(mask, Tensor) and mask.dtype == torch.bool else None
         return None if place is None or place.space < EDGES or mask.dim() != 1 else (dim, mask, place)
 
@@ -389,11 +398,3 @@ class EdgeSteps(RowWatch):
         if space is None:
             return None
         return lambda results: self._mark(results[0], first._replace(number=0, space=space)) or ""  # type: ignore[func-returns-value]
-
-
-def _only_index(entries: tuple[Any, ...]) -> tuple[int, Any]:
-    """Return the only entry of an index that is no whole dimension, and its dimension; None if there are more."""
-    others = [(place, one) for place, one in enumerate(entries) if not (isinstance(one, slice) and one == slice(None))]
-    if others and isinstance(others[0][1], Tensor) and not any(isinstance(one, Tensor | list) for _, one in others[1:]):
-        others = others[:1]  # of all columns, or some of them
-    return others[0] if len(others) == 1 and others[0][1] is not Ellipsis else (0, None)

@@ -105,12 +105,12 @@ class RowNumbers:
             return Count(out) if out == size else out
         return torch.Size(Count(one) if dim == place.dim else one for dim, one in enumerate(out))
 
-    def count_in(self, values: Any) -> str:
+    def count_in(self, values: Any, defaults: Iterable[Any] = ()) -> str:
         """Return the number among arguments that depends on how many rows there are, in words; "" if none does."""
         for one in tree_leaves(values):
             if isinstance(one, Count | Share):
                 return "the number of rows"
-            if not is_number(one):
+            if not is_number(one) or one in defaults:  # of the operation
                 continue
             is_count, is_small = float(one) in self._counts, float(one).is_integer() and abs(one) < _FEW
             if not (is_count or self._counts or self._is_suspicious):

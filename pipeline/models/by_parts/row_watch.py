@@ -231,7 +231,11 @@ class RowWatch(SeeingIndices):
                 problem = f"computes with a tensor of operations that cannot be seen, in {name}"
         counts = plain in _FILLS or plain in COUNTS or (rows and is_pointwise(plain))
         filled = args[2 if plain == "new_full" else 1 :] if "full" in plain else args
-        if not problem and counts and (count := self._numbers.count_in((filled, kwargs))):
+        if (
+            not problem
+            and counts
+            and (count := self._numbers.count_in((filled, kwargs), getattr(func, "__defaults__", None) or ()))
+        ):
             problem = f"computes with {count}, in {name}"
         if not problem and not rows and plain not in _UNIFORM and not self._keeps_uniform(plain):
             numbers = {one.number for one in self._rows.values()}
