@@ -92,9 +92,10 @@ class Cooperative(nn.Module):
         try:
             if comm is not None and comm.world_size > 1:
                 self._between.install()
-                watch_layers(self._layers)
-            if any(isinstance(block, SharedBlock) for block in batch.blocks):
-                share_messages(self.model, self._row_local)
+                if any(isinstance(block, SharedBlock) for block in batch.blocks):
+                    share_messages(self.model, self._row_local)
+                else:
+                    watch_layers(self._layers)
             out = self.model(
                 *(bind(argument, running) for argument in args),
                 **{name: bind(argument, running) for name, argument in kwargs.items()},

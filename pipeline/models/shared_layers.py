@@ -109,5 +109,5 @@ def share_messages(model: nn.Module, row_local: Sequence[nn.Module]) -> None:
     from torch_geometric.nn import MessagePassing
 
     for module in model.modules():
-        if isinstance(module, MessagePassing) and "forward" not in vars(module):
+        if isinstance(module, MessagePassing) and not isinstance(vars(module).get("forward"), _Forward):
             vars(module)["forward"] = _Forward(module, watches=module not in set(row_local))

@@ -116,12 +116,12 @@ def _inside(
 def watches(layer: nn.Module, block: Any, arguments: Iterable[Any]) -> bool:
     """Whether a layer is watched on a block: no kernels of DGL, whose C++ is not seen, and no types.
 
-    Where ranks share the edges of a block, what layers ask of it is exact by itself. PyG's `RGCNConv` reads the numbers
-    of edges of each type, though only to choose a kernel.
+    Where ranks share the edges of a block, what layers ask of it is exact by itself. PyG's `RGCNConv` and
+    `HeteroLinear` read the numbers of edges or nodes of each type, though only to choose a kernel.
     """
     if not isinstance(block, Block) or block.types is not None or any(map(is_dgl_block, arguments)):
         return False
-    return all(type(one).__name__ != "RGCNConv" for one in layer.modules())
+    return all(type(one).__name__ not in ("RGCNConv", "HeteroLinear") for one in layer.modules())
 
 
 def is_dgl_block(argument: Any) -> bool:

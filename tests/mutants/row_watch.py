@@ -40,8 +40,8 @@ ROW_WATCH = (
     ),
     Mutant(
         _PARTS + "row_counts.py",
-        "for one in numbers if self._counts and not",
-        "for one in () if self._counts and not",
+        "has.is_constant(one) if is_count else has.has_number(one, self._widths)",
+        "has.is_constant(one) if is_count else True",
         _NUMBERS + "test_a_number_that_depends_on_how_many_rows_there_are_is_refused[a local variable]",
     ),
     Mutant(
@@ -58,8 +58,8 @@ ROW_WATCH = (
     ),
     Mutant(
         _PARTS + "row_places.py",
-        "return Place(dim, stride // step, number, mask)",
-        "return Place(dim, 1, number, mask)",
+        "return Place(dim, stride // step, number, mask, space)",
+        "return Place(dim, 1, number, mask, space)",
         _TAKEN + "[merged with heads]",
     ),
     Mutant(

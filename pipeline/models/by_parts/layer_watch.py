@@ -203,14 +203,14 @@ class LayerWatch(EdgeSteps):
             if known is not None and known.space < space:
                 self._rows[storage_of(one)] = known._replace(space=space)
 
-    def check(self, out: Any) -> None:
+    def check(self, out: Any, *, some: bool = False) -> None:
         """Refuse a result whose first table does not have rows of nodes, or any part that mixes them."""
         leaves = [one for one in tree_leaves(out) if isinstance(one, Tensor)]
         for one in leaves:
             if storage_of(one) in self._mixed:
                 raise self.refusal(self._mixed[storage_of(one)])
         tables = [one for one in leaves if one.is_floating_point() and one.layout == torch.strided and one.dim()]
-        super().check(tables[:1])
+        super().check(tables[:1], some=some)
         for one in tables[:1]:
             place = self._place(one)
             if place is not None and (place.space >= EDGES or place.dim):
