@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from headrace.ops.forks import ProcessLock
 
-_NOT_OF_USERS = str(Path(__file__).parents[3]), str(Path(torch.__file__).parent)
+_NOT_OF_USERS = str(Path(__file__).parents[2]), str(Path(torch.__file__).parent)
 
 #: What gives a truth value to more than the jump that follows.
 _KEEPING = ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda, ast.comprehension, ast.Compare, ast.Not
