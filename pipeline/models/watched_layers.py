@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.block import Block
+from headrace.pipeline.models.bound_block import BoundBlock
 from headrace.pipeline.models.by_parts.edge_lists import DESTINATIONS, EDGES, NODES
 from headrace.pipeline.models.by_parts.layer_watch import LayerWatch
 from headrace.pipeline.models.by_parts.row_counts import tensors_within
@@ -114,12 +115,12 @@ def _inside(
 
 
 def watches(layer: nn.Module, block: Any, arguments: Iterable[Any]) -> bool:
-    """Whether a layer is watched on a block: no kernels of DGL, whose C++ is not seen, and no types.
+    """Whether a layer is watched on a block: it takes edges, not a block, of DGL or ours, whose methods are not seen.
 
     Where ranks share the edges of a block, what layers ask of it is exact by itself. PyG's `RGCNConv` and
     `HeteroLinear` read the numbers of edges or nodes of each type, though only to choose a kernel.
     """
-    if not isinstance(block, Block) or block.types is not None or any(map(is_dgl_block, arguments)):
+    if not isinstance(block, Block) or block.types is not None or any(map(_is_block, arguments)):
         return False
     return all(type(one).__name__ not in ("RGCNConv", "HeteroLinear") for one in layer.modules())
 
@@ -127,6 +128,10 @@ def watches(layer: nn.Module, block: Any, arguments: Iterable[Any]) -> bool:
 def is_dgl_block(argument: Any) -> bool:
     """Whether an argument of a layer is a block of DGL."""
     return bool(getattr(argument, "is_block", False))
+
+
+def _is_block(argument: Any) -> bool:
+    return isinstance(argument, Block | BoundBlock) or is_dgl_block(argument)
 
 
 def _are_rows(value: Any) -> bool:
