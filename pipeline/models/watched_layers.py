@@ -20,6 +20,7 @@ from headrace.pipeline.models.by_parts.edge_lists import DESTINATIONS, EDGES, NO
 from headrace.pipeline.models.by_parts.layer_watch import LayerWatch
 from headrace.pipeline.models.by_parts.row_counts import tensors_within
 from headrace.pipeline.models.by_parts.row_watch import running_watch
+from headrace.pipeline.models.by_parts.users_frames import run_watched
 from headrace.pipeline.models.cooperative_modules import CooperativeBatchNorm, CooperativeDropout
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
 
@@ -109,7 +110,7 @@ def _inside(
             if module is not layer:
                 stack.enter_context(_known_module(module, watch))
         with watch:
-            out = forward(*args, **kwargs)
+            out = run_watched(partial(forward, *args, **kwargs))
     watch.check(out)
     return out
 

@@ -16,6 +16,7 @@ from headrace.pipeline.data import as_list
 from headrace.pipeline.models.by_parts.row_rules import users_line
 from headrace.pipeline.models.by_parts.row_watch import RowWatch, running_watch
 from headrace.pipeline.models.by_parts.seam import running_seam
+from headrace.pipeline.models.by_parts.users_frames import run_watched
 
 _CONTAINERS = nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict
 
@@ -109,7 +110,7 @@ class WatchedModules:
             raise watch.refusal(watch.named(f"runs operations that cannot be seen {users_line()}"))
         original = vars(module).get("_modules", {}).get("_orig_mod")  # of torch.compile: it computes the same numbers
         plain = forward.plain if original is None else original
-        out = plain(*args, **kwargs)
+        out = run_watched(partial(plain, *args, **kwargs))
         assert forward.modes is not None  # of a module that is not trusted
         if watch.is_sure:
             forward.modes.discard(module.training)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from headrace.pipeline.models.adapters.values_of_edges import OfMessages, Values
 from headrace.pipeline.models.by_parts.row_watch import RowWatch, running_watch
 from headrace.pipeline.models.by_parts.seam import Count, storage_of
 from headrace.pipeline.models.by_parts.staged import Edges, Staged
+from headrace.pipeline.models.by_parts.users_frames import run_watched
 from headrace.pipeline.models.message_graph import GraphShare
 
 #: What a message may not ask for: the numbers of nodes of other ranks.
@@ -135,7 +137,7 @@ def _watched(
     try:
         watch.enter((args, kwargs), {graph.num_src, graph.num_dst, graph.num_edges})
         with watch:
-            out = kind.forward(layer, *args, **kwargs)
+            out = run_watched(partial(kind.forward, layer, *args, **kwargs))
         watch.check(out)
     finally:
         watch.close()

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import ast
 import linecache
-import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from types import FrameType
 
-import torch
 from torch import Tensor, nn
 
 from headrace.ops.forks import ProcessLock
-
-_NOT_OF_USERS = str(Path(__file__).parents[2]), str(Path(torch.__file__).parent)
+from headrace.pipeline.models.by_parts.users_frames import users_frames
 
 #: What gives a truth value to more than the jump that follows.
 _KEEPING = ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda, ast.comprehension, ast.Compare, ast.Not
@@ -32,7 +27,7 @@ def is_read_by_guard() -> bool:
 
     So it is in ``assert`` and in ``if ...: raise``. What cannot be seen, as programs without files, is no guard.
     """
-    frames = list(_frames())
+    frames = list(users_frames(of_callers=True))
     around = [number for number, frame in enumerate(frames) if _is_of_module(frame)]
     if not around:
         return False
@@ -47,15 +42,6 @@ def is_read_by_guard() -> bool:
         and not any(_may_catch(one) for frame in callers for one in _statements_at(frame))
         and all(map(_statements_at, callers))
     )
-
-
-def _frames() -> Iterator[FrameType]:
-    """Yield the frames that run, of others than torch and this library."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_NOT_OF_USERS):
-            yield frame
-        frame = frame.f_back
 
 
 def _is_of_module(frame: FrameType) -> bool:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from numbers import Real
-from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from headrace.pipeline.models.by_parts.row_places import Place
+from headrace.pipeline.models.by_parts.users_frames import OURS, TORCH, users_frames
 
 #: Numbers of rows that are too usual to know them by their value.
 _FEW = 16
@@ -153,13 +153,13 @@ class Elsewhere:
         memory = tensor.untyped_storage().data_ptr()
         return any(
             isinstance(one, Tensor) and one.layout == torch.strided and one.untyped_storage().data_ptr() == memory
-            for leaves in (self._attributes, *map(_leaves_of, _users_frames()))
+            for leaves in (self._attributes, *map(_leaves_of, users_frames()))
             for one in leaves
         )
 
     def is_constant(self, number: Any) -> bool:
         """Whether a number is one of the attributes, or of the constants of the functions that run."""
-        leaves = (self._attributes, *map(_leaves_of, _users_frames()))
+        leaves = (self._attributes, *map(_leaves_of, users_frames()))
         return any(is_number(one) and float(one) == float(number) for some in leaves for one in some)
 
     def has_number(self, number: Any, sizes: Iterable[int]) -> bool:
@@ -168,9 +168,7 @@ class Elsewhere:
         if number in (0.0, 1.0, 2.0, math.inf) or math.isnan(number):
             return True
         known = {abs(float(one)) for one in (*self._attributes, *sizes) if is_number(one)} - {0.0}
-        constants = {abs(float(one)) for frame in _users_frames() for one in _leaves_of(frame) if is_number(one)} - {
-            0.0
-        }
+        constants = {abs(float(one)) for frame in users_frames() for one in _leaves_of(frame) if is_number(one)} - {0.0}
         pairs = {one for a, b in product(known, repeat=2) for one in (a * b, a / b)}
         of_one = {one for base in known | constants | pairs for one in _functions(base)}
         return any(math.isclose(number, abs(one), rel_tol=1e-12) for one in known | constants | pairs | of_one)
@@ -201,7 +199,7 @@ def _leaves(value: Any, depth: int) -> Iterator[Any]:
 def _leaves_of(frame: FrameType) -> Iterator[Any]:
     """Yield numbers and tensors in the code of a function, and that it has from elsewhere than its caller."""
     code = frame.f_code
-    running = {name for one in _users_frames() for name in one.f_code.co_cellvars}
+    running = {name for one in users_frames() for name in one.f_code.co_cellvars}
     names = [name for name in code.co_freevars if name not in running]
     owner = frame.f_locals.get(code.co_varnames[0]) if code.co_varnames else None
     function = getattr(type(owner), code.co_name, None)
@@ -212,30 +210,14 @@ def _leaves_of(frame: FrameType) -> Iterator[Any]:
     yield from _leaves([frame.f_locals.get(name) for name in names], 3)
 
 
-def _users_frames() -> Iterator[FrameType]:
-    """Yield the frames of functions that run, up to the module, of others than torch and this library."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(_OURS) and frame.f_code.co_name == "_inside":
-            return
-        if not file.startswith((_TORCH, _OURS)):
-            yield frame
-        frame = frame.f_back
-
-
-_OURS = str(Path(__file__).parents[2])
-_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
-
-
 def _is_asked_by_user() -> bool:
     """Whether the operation that is watched was called by other functions than those of torch, which ask often."""
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back and (
-        frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename.endswith(_IN_BETWEEN)
+        frame.f_code.co_filename.startswith(OURS) or frame.f_code.co_filename.endswith(_IN_BETWEEN)
     ):
         frame = frame.f_back
-    return not frame.f_code.co_filename.startswith(_TORCH)
+    return not frame.f_code.co_filename.startswith(TORCH)
 
 
 def tensors_within(value: Any) -> list[Tensor]:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.pipeline.models.by_parts.users_frames import OURS, TORCH
+
 #: Operations that tell about a tensor, or make one of its kind.
 ABOUT = {
     "__get__", "size", "dim", "numel", "stride", "__len__", "is_contiguous", "is_floating_point", "is_complex",
@@ -106,9 +108,6 @@ _OPERATORS = {
 
 #: What stands for dimensions that an equation of Einstein's leaves out.
 _LEFT_OUT = "0123456789"
-
-_OURS = str(Path(__file__).parents[2])
-_TORCH = str(Path(torch.__file__).parent)
 
 #: Tensors of one number.
 CONSTANT = {"ones", "zeros", "full", "new_ones", "new_zeros", "new_full", "ones_like", "zeros_like", "full_like"}
@@ -252,8 +251,8 @@ def is_entry_by_entry(plain: str) -> bool:
 def users_line(error: BaseException | None = None) -> str:
     """Return the line of a user or of the library of a layer that is running, or had an error: "(file:line: text)"."""
     stack = traceback.extract_stack() if error is None else traceback.extract_tb(error.__traceback__)
-    frames = [one for one in stack if not one.filename.startswith((_OURS, "<"))]
-    of_layers = [one for one in frames if not one.filename.startswith(_TORCH)]
+    frames = [one for one in stack if not one.filename.startswith((OURS, "<"))]
+    of_layers = [one for one in frames if not one.filename.startswith(TORCH)]
     line = (of_layers or frames)[-1]
     return f"({Path(line.filename).name}:{line.lineno}: {line.line})"
 
