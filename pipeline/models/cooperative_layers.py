@@ -115,11 +115,16 @@ def _try_once(
     number: int, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], running: RunningBatch
 ) -> None:
     """Refuse a layer that is not exact and cannot be watched, in the first batch of each mode that tells."""
-    tried: frozenset[bool] = getattr(layer, _TRIED, frozenset())
+    tried = _modes_tried(layer)
     if layer.training not in tried:
         with _told_to_all(running.comm):
             if try_layer(number, layer, args, kwargs, running):
                 object.__setattr__(layer, _TRIED, tried | {layer.training})
+
+
+def _modes_tried(layer: nn.Module) -> frozenset[bool]:
+    modes: frozenset[bool] = getattr(layer, _TRIED, frozenset())
+    return modes
 
 
 def layers_by_relation(layer: nn.Module) -> dict[tuple[str, str, str], nn.Module]:
@@ -138,9 +143,11 @@ def _enter_relation(number: int, relation: tuple[str, str, str]) -> Any:
         running = RUNNING.get()
         if running is None or not running.shares_nodes or running.is_trial:
             return
+        running.relation = relation
+        if layer.training in _modes_tried(layer):
+            return
         blocks = running.batch.blocks
         block = blocks[number].relation(relation)
-        running.relation = relation, block
         alone = running.batch.replace(blocks=(*blocks[:number], block, *blocks[number + 1 :]))
         inside = replace(running, batch=alone, nodes=running.nodes[: block.num_src])
         # Of the destinations' type there are rows of all sources: tried are those that the relation leads to.

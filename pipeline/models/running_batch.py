@@ -51,7 +51,7 @@ class RunningBatch:
     functions
         What the layer that the model is in has in the place of other libraries' functions.
     relation
-        The edge type of which messages are passed, and its edges, in a `HeteroConv`.
+        The edge type of which messages are passed, in a `HeteroConv`.
     """
 
     batch: MiniBatch
@@ -64,7 +64,7 @@ class RunningBatch:
     seed: int = 0
     is_trial: bool = False
     functions: ExitStack | None = None
-    relation: tuple[tuple[str, str, str], Block] | None = None
+    relation: tuple[str, str, str] | None = None
 
     @staticmethod
     def of(batch: MiniBatch, seed: int = 0) -> RunningBatch:
@@ -135,7 +135,8 @@ class RunningBatch:
     def num_destinations(self) -> int:
         """The number of destinations that this rank has in the layer that the model is in."""
         assert self.layer is not None
-        return (self.batch.blocks[self.layer] if self.relation is None else self.relation[1]).num_dst
+        block = self.batch.blocks[self.layer]
+        return (block if self.relation is None else block.relation(self.relation)).num_dst
 
     def at_sources(self, values: Tensor, others: float, number: int) -> Tensor:
         """Return the values of a layer's sources from those of its destinations, which their owners know.
@@ -156,7 +157,7 @@ class RunningBatch:
         if self.relation is None:
             rows = torch.cat([values, values.new_full((len(owned) - len(values),), others)])
             return self.batch.exchange(self.layer, rows[:, None])[:, 0]
-        (source, _, destination), _ = self.relation
+        source, _, destination = self.relation
         if source != destination:
             raise InputError(
                 "cooperative: expected degrees of both ends in a relation within one type of nodes, got "

@@ -23,7 +23,7 @@ from headrace.pipeline.models.by_parts.staged import Edges, Staged
 from headrace.pipeline.models.by_parts.statistics import Share, Statistic
 
 #: Behind the ids of all edges begin those of loops that are added, by the ids of their nodes.
-_IDS_OF_LOOPS = 1 << 62
+IDS_OF_LOOPS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ class SharedEdges:
             torch.cat([starts, own]),
             torch.cat([ends, own]),
             torch.cat([_positions(self.edges)[kept], self.num_edges + own]),
-            torch.cat([self.edges.ids[kept], _IDS_OF_LOOPS + self.nodes[:number]]),
+            torch.cat([self.edges.ids[kept], IDS_OF_LOOPS + self.nodes[:number]]),
             _num_rows(targets, self.block),
         )
         return dataclasses.replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.errors import InputError
 from headrace.pipeline.data.block import Block
 from headrace.pipeline.models.bound_block import BoundBlock
@@ -60,11 +60,9 @@ class _Watched:
         block = running.batch.blocks[running.layer]
         if running.relation is not None or not watches(layer, block, (*args, *kwargs.values())) or not block.num_dst:
             return self._plain(*args, **kwargs)
-        call = self._watch
-        if "torch._dynamo" in sys.modules:  # what it compiles cannot be watched
-            call = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
-        return call(running, block, args, kwargs)
+        return self._watch(running, block, args, kwargs)
 
+    @uncompiled  # compiled operations cannot be watched
     def _watch(self, running: RunningBatch, block: Block, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         layer = self._layer
         watch = LayerWatch(layer, _ends(block), block.num_src, block.num_dst, running.layer or 0, _ADVICE)

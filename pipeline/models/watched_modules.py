@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from headrace.ops.aggregate.compiling import uncompiled
 from headrace.ops.errors import InputError
 from headrace.pipeline.data import as_list
 from headrace.pipeline.models.by_parts.row_rules import users_line
@@ -71,6 +71,7 @@ class WatchedModules:
             if not isinstance(vars(module).get("forward"), _Forward):
                 vars(module)["forward"] = _Forward(self, module, self._left.get(module))
 
+    @uncompiled  # compiled operations cannot be watched
     def call(self, forward: _Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module, watched if need be."""
         watch = running_watch()
@@ -141,10 +142,7 @@ class _Forward:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._owner.num_running == 0 if self.modes is None else self.module.training not in self.modes:
             return self.plain(*args, **kwargs)
-        call = self._owner.call
-        if "torch._dynamo" in sys.modules:  # what it compiles cannot be watched
-            call = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
-        return call(self, args, kwargs)
+        return self._owner.call(self, args, kwargs)
 
     def __reduce__(self) -> tuple[Any, tuple[nn.Module, str]]:
         return getattr, (self.module, "forward")

@@ -131,7 +131,7 @@ HYBRID = (
     ),
     Mutant(
         _SHARED,
-        "torch.cat([self.edges.ids[kept], _IDS_OF_LOOPS + self.nodes[:number]]),",
+        "torch.cat([self.edges.ids[kept], IDS_OF_LOOPS + self.nodes[:number]]),",
         "torch.cat([self.edges.ids[kept], own]),",
         _PYG + "test_masks_of_dropout_belong_to_edges",
     ),

@@ -7,8 +7,7 @@ block's edges, or of a list that the layer has made of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -134,14 +133,6 @@ class LayerWatch(EdgeSteps):
             out = call()
             self.mark_rows(out, space)
             return out
-
-    @contextmanager
-    def _pause(self) -> Iterator[None]:
-        is_paused, self.is_paused = self.is_paused, True
-        try:
-            yield
-        finally:
-            self.is_paused = is_paused
 
     def _mark(self, value: Tensor, place: Place) -> None:
         super()._mark(value, place)

@@ -8,7 +8,8 @@ so that any view of them shows which dimension has them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -128,13 +129,18 @@ class RowWatch(SeeingIndices):
 
     def trusted(self, call: Callable[[], Any]) -> Any:
         """Return the result of a module that is exact by itself: rows, or else the same with any rows."""
-        is_paused, self.is_paused = self.is_paused, True
-        try:
+        with self._pause():
             out = call()
-        finally:
-            self.is_paused = is_paused
         self.enter(out, {rows.number for rows in self._rows.values()})
         return out
+
+    @contextmanager
+    def _pause(self) -> Iterator[None]:
+        is_paused, self.is_paused = self.is_paused, True
+        try:
+            yield
+        finally:
+            self.is_paused = is_paused
 
     def check(self, out: Any, *, some: bool = False) -> None:
         """Refuse results that are not known to be rows, or the same for any rows; `some` takes those of a mask, too."""
@@ -166,9 +172,8 @@ class RowWatch(SeeingIndices):
         name: str = getattr(func, "__name__", "")
         plain = without_underscore(name)
         attribute = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
-        values = (
-            args[:1] if plain in (*_VIEWS, "to", "type_as") else (args, kwargs)
-        )  # others are of the shape that is wanted
+        # Other arguments of views are of the shape that is wanted.
+        values = args[:1] if plain in (*_VIEWS, "to", "type_as") else (args, kwargs)
         tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
         if attribute in _SIZES or name in _SIZES:
             return self._numbers.size(attribute or name, tensors[0], self._place(tensors[0]), func(*args, **kwargs))
@@ -231,11 +236,8 @@ class RowWatch(SeeingIndices):
                 problem = f"computes with a tensor of operations that cannot be seen, in {name}"
         counts = plain in _FILLS or plain in COUNTS or (rows and is_pointwise(plain))
         filled = args[2 if plain == "new_full" else 1 :] if "full" in plain else args
-        if (
-            not problem
-            and counts
-            and (count := self._numbers.count_in((filled, kwargs), getattr(func, "__defaults__", None) or ()))
-        ):
+        defaults = getattr(func, "__defaults__", None) or ()
+        if not problem and counts and (count := self._numbers.count_in((filled, kwargs), defaults)):
             problem = f"computes with {count}, in {name}"
         if not problem and not rows and plain not in _UNIFORM and not self._keeps_uniform(plain):
             numbers = {one.number for one in self._rows.values()}

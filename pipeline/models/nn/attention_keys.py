@@ -12,6 +12,7 @@ from headrace.pipeline.data import Block, as_number
 from headrace.pipeline.models.nn.aggregate import Edges, is_block
 from headrace.pipeline.models.recomputation import Draws, DropoutKeys
 from headrace.pipeline.models.running_batch import RUNNING, RunningBatch
+from headrace.pipeline.models.shared_edges import IDS_OF_LOOPS
 
 
 def dropout_probability(layer: str, value: object) -> float:
@@ -26,10 +27,6 @@ def dropout_probability(layer: str, value: object) -> float:
     if probability is None or not 0 <= probability < 1:
         raise InputError(f"{layer}: expected a dropout in [0, 1), got {value!r}")
     return probability
-
-
-#: Ids of loops are those of their nodes and this, which no edge has.
-LOOPS = 1 << 62
 
 
 class Masks(NamedTuple):
@@ -97,4 +94,4 @@ def _edge_ids(block: Block, running: RunningBatch) -> Tensor | None:
     if block.edge_ids is None and running.comm is None:
         return None
     nodes = running.nodes[: block.num_dst].to(block.indices.device)
-    return torch.cat([running.edge_ids(block.num_edges), LOOPS + nodes])
+    return torch.cat([running.edge_ids(block.num_edges), IDS_OF_LOOPS + nodes])

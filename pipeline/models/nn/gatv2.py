@@ -7,13 +7,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.ops import InputError
-from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
+from headrace.ops.aggregate.precision import as_narrow_as, widened
 from headrace.pipeline.data import as_number, check_switches, is_one_of
 from headrace.pipeline.models.nn.aggregate import Edges, check_dtype, columns, finite, is_block
 from headrace.pipeline.models.nn.attention_keys import AttentionKeys, dropout_probability
 from headrace.pipeline.models.nn.messages import (
     MessageEdges,
     both_ends,
+    by_head,
     columns_of_ends,
     each_end,
     edge_rows,
@@ -150,7 +151,7 @@ class GATv2Conv(nn.Module):
                     "both source and destination, got True"
                 )
             graph, attr = graph_with_loops(graph, attr, self.fill_value)
-        source, destination = self._by_head(self.lin_l, x), self._by_head(self.lin_r, own)
+        source, destination = by_head(self.lin_l, x, self.heads), by_head(self.lin_r, own, self.heads)
         features = None if attr is None else attr.to(x.dtype)
         drops = self.dropout if self.training else 0.0
 
@@ -158,7 +159,7 @@ class GATv2Conv(nn.Module):
             rows = edges.of_sources(0)
             both = rows + edges.of_destinations(destination)
             if features is not None and self.lin_edge is not None:
-                both = both + self._by_head(self.lin_edge, edges.of_edges(features))
+                both = both + by_head(self.lin_edge, edges.of_edges(features), self.heads)
             scores = (functional.leaky_relu(both, self.negative_slope) * self.att).sum(-1)
             attention = edges.softmax(scores)
             if drops:
@@ -171,11 +172,6 @@ class GATv2Conv(nn.Module):
         if self.res is not None:
             out = out + self.res(own)
         return out if self.bias is None else out + self.bias
-
-    def _by_head(self, linear: nn.Linear, rows: Tensor) -> Tensor:
-        """Return the product of rows, [n, heads, out_channels], in which sums are exact enough."""
-        product: Tensor = linear(rows)
-        return in_single(widened(product)).view(len(rows), self.heads, self.out_channels)
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.ops import InputError
 from headrace.ops.aggregate.compiling import is_compiling, uncompiled
-from headrace.ops.aggregate.precision import dtype_of_sums
+from headrace.ops.aggregate.precision import dtype_of_sums, in_single, widened
 from headrace.ops.forks import cached_property
 from headrace.pipeline.data import Block, describe
 from headrace.pipeline.data.block_messages import (
@@ -333,6 +333,12 @@ def both_ends(
             f"and each destination of the block, got ({got})"
         )
     return without_padding(x[0], block), ends_without_padding(x[1], block)
+
+
+def by_head(linear: nn.Linear, rows: Tensor, heads: int) -> Tensor:
+    """Return the product of rows, [n, heads, columns], in which sums are exact enough."""
+    product: Tensor = linear(rows)
+    return in_single(widened(product)).view(len(rows), heads, linear.out_features // heads)
 
 
 def edge_rows(layer: str, edge_attr: Tensor | None, block: Edges, edge_dim: int | None) -> Tensor | None:

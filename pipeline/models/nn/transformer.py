@@ -7,13 +7,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from headrace.ops.aggregate.precision import as_narrow_as, in_single, widened
+from headrace.ops.aggregate.precision import as_narrow_as, widened
 from headrace.pipeline.data import check_switches
 from headrace.pipeline.models.nn.aggregate import Edges, check_dtype, columns
 from headrace.pipeline.models.nn.attention_keys import AttentionKeys, dropout_probability
 from headrace.pipeline.models.nn.messages import (
     MessageEdges,
     both_ends,
+    by_head,
     columns_of_ends,
     each_end,
     edge_rows,
@@ -117,7 +118,7 @@ class TransformerConv(nn.Module):
         x, own = widened(x), widened(own)
         features = None if attr is None else attr.to(x.dtype)
         key, value, query = (
-            self._by_head(linear, rows)
+            by_head(linear, rows, self.heads)
             for linear, rows in ((self.lin_key, x), (self.lin_value, x), (self.lin_query, own))
         )
         drops = self.dropout if self.training else 0.0
@@ -125,7 +126,7 @@ class TransformerConv(nn.Module):
         def body(edges: MessageEdges) -> Tensor:
             keys, values = edges.of_sources(0), edges.of_sources(1)
             if features is not None and self.lin_edge is not None:
-                added = self._by_head(self.lin_edge, edges.of_edges(features))
+                added = by_head(self.lin_edge, edges.of_edges(features), self.heads)
                 keys, values = keys + added, values + added
             scores = (edges.of_destinations(query) * keys).sum(-1) / math.sqrt(self.out_channels)
             attention = edges.softmax(scores)
@@ -144,11 +145,6 @@ class TransformerConv(nn.Module):
             return out + skipped
         gate: Tensor = widened(self.lin_beta(torch.cat([out, skipped, out - skipped], -1))).sigmoid()
         return gate * skipped + (1 - gate) * out
-
-    def _by_head(self, linear: nn.Linear, rows: Tensor) -> Tensor:
-        """Return the product of rows, [n, heads, out_channels], in which sums are exact enough."""
-        product: Tensor = linear(rows)
-        return in_single(widened(product)).view(len(rows), self.heads, self.out_channels)
 
     def extra_repr(self) -> str:
         """Return the parameters, as text."""
