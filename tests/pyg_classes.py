@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +160,41 @@ def assert_as_whole(values: dict[str, Any], whole: dict[str, Any], nodes: Tensor
         elif name == "rows" or name in NODES:
             expected = of_all[nodes]
         torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-9)
+
+
+class Recorded(nn.Module):
+    """A model of one layer, that keeps the rows of destinations."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *args: Any, num_dst: int) -> Tensor:
+        self.rows = self.layer(*args)[:num_dst]
+        return self.rows.detach()
+
+
+def outcome_of_batch(layer: nn.Module, takes: str, batch: hr.MiniBatch, comm: hr.Comm) -> dict[str, Any]:
+    """Return the outcome of a layer on the first block of a batch that ranks share."""
+    block, model = batch.blocks[0], Recorded(copy.deepcopy(layer))
+    together = hr.cooperative(model, [model.layer])
+
+    class Layer(nn.Module):
+        def forward(self, *args: Any) -> Tensor:
+            together(batch, *args, num_dst=block.num_dst)
+            return model.rows
+
+        def named_parameters(self) -> Any:
+            return model.layer.named_parameters()
+
+        def parameters(self) -> Any:
+            return model.layer.parameters()
+
+    return outcome(
+        Layer(),
+        takes,
+        block.edge_index,
+        lambda all_rows: all_rows[batch.n_id],
+        lambda values: values[block.edge_ids],
+        comm,
+    )

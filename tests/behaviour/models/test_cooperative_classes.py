@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from pyg_classes import EQUAL, REFUSED, outcome
+from pyg_classes import EQUAL, REFUSED, outcome_of_batch
 from ranks import run_ranks
 from torch import Tensor, nn
 
@@ -28,18 +26,6 @@ REASONS = {
 }
 
 
-class Recorded(nn.Module):
-    """A model of one layer, that keeps its rows."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, *args: Any, num_dst: int) -> Tensor:
-        self.rows = self.layer(*args)[:num_dst]
-        return self.rows.detach()
-
-
 def tables(make: Callable[[], nn.Module], takes: str, world_size: int) -> list[dict[str, Tensor]]:
     """Return for each rank its rows and gradients, as tables of the whole graph.
 
@@ -52,28 +38,7 @@ def tables(make: Callable[[], nn.Module], takes: str, world_size: int) -> list[d
     def work(comm: hr.Comm) -> dict[str, Tensor]:
         with steps.loader(comm=comm, cooperative=True) as loader:
             batch = next(iter(loader))
-            block, model = batch.blocks[0], Recorded(copy.deepcopy(layer))
-            together = hr.cooperative(model, [model.layer])
-
-            class Layer(nn.Module):
-                def forward(self, *args: Any) -> Tensor:
-                    together(batch, *args, num_dst=block.num_dst)
-                    return model.rows
-
-                def named_parameters(self) -> Any:
-                    return model.layer.named_parameters()
-
-                def parameters(self) -> Any:
-                    return model.layer.parameters()
-
-            values = outcome(
-                Layer(),
-                takes,
-                block.edge_index,
-                lambda all_rows: all_rows[batch.n_id],
-                lambda values: values[block.edge_ids],
-                comm,
-            )
+            block, values = batch.blocks[0], outcome_of_batch(layer, takes, batch, comm)
             sizes = {len(batch.n_id): (batch.n_id, NUM_NODES), block.num_edges: (block.edge_ids, NUM_EDGES)}
             places = {"rows": (batch.n_id[: block.num_dst], NUM_NODES)}
             return {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from hybrid import KINDS
-from pyg_classes import EQUAL, REFUSED, assert_as_whole, outcome
+from pyg_classes import EQUAL, REFUSED, assert_as_whole, outcome, outcome_of_batch
 from ranks import run_ranks
 from sharded import edge_index
 from torch import Tensor, nn
@@ -17,18 +16,6 @@ from torch import Tensor, nn
 import headrace as hr
 
 from plans import graph
-
-
-class Recorded(nn.Module):
-    """A model of one layer, that keeps its rows."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, *args: Any) -> Tensor:
-        self.rows = self.layer(*args)
-        return self.rows.detach()
 
 
 def on_ranks(make: Callable[[], nn.Module], takes: str, kind: str = "grid") -> list[tuple[Any, dict[str, Any]]]:
@@ -40,29 +27,7 @@ def on_ranks(make: Callable[[], nn.Module], takes: str, kind: str = "grid") -> l
     def work(comm: hr.Comm) -> tuple[Any, dict[str, Any]]:
         with steps.loader(comm=comm, cooperative=True, partition=KINDS[kind](graph(), 2)) as loader:
             batch = next(iter(loader))
-            block, model = batch.blocks[0], Recorded(copy.deepcopy(layer))
-            together = hr.cooperative(model, [model.layer])
-
-            class Layer(nn.Module):
-                def forward(self, *args: Any) -> Tensor:
-                    together(batch, *args)
-                    return model.rows
-
-                def named_parameters(self) -> Any:
-                    return model.layer.named_parameters()
-
-                def parameters(self) -> Any:
-                    return model.layer.parameters()
-
-            values = outcome(
-                Layer(),
-                takes,
-                block.edge_index,
-                lambda all_rows: all_rows[batch.n_id],
-                lambda values: values[block.edge_ids],
-                comm,
-            )
-            return (batch.n_id, block.edge_ids), values
+            return (batch.n_id, batch.blocks[0].edge_ids), outcome_of_batch(layer, takes, batch, comm)
 
     return run_ranks(2, work)
 
