@@ -246,7 +246,8 @@ def random_plans(
         sources = ["pairs"]
     elif name != "saint_walk":  # which needs batches of one size
         sources += ["budget"] if ranks else ["budget", "node_source"]
-    if name == "in_subgraph" and (together or not ranks):
+    # Within a boundary a hop takes the edges among all nodes of a batch, so it needs more than rows of single nodes.
+    if name == "in_subgraph" and (together or not ranks) and not by_row:
         sources += ["clusters", "global"]
     source = draw(st.sampled_from(sources))
     fetches = draw(st.booleans()) if node is None else node
